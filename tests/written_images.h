@@ -1,11 +1,13 @@
 #pragma once
-// Small JPEG, PNG and BMP files and tar archives for tests, written with the usual libraries.
+// Small images of every kind and tar archives for tests, written with the usual libraries or byte by byte.
 
 #include <cstdio>
 //
 #include <jpeglib.h>
 #include <png.h>
+#include <webp/encode.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -141,6 +143,98 @@ inline std::string bmp_bytes(const Picture& picture) {
     rows.resize((rows.size() + 3) / 4 * 4);
   }
   return bmp_of_rows(picture.width, picture.height, rows);
+}
+
+// A WebP file of colours; without a quality, lossless.
+inline std::string webp_bytes(const Picture& picture, int quality = -1) {
+  uint8_t* memory = nullptr;
+  const int row = picture.width * 3;
+  const size_t size = quality < 0
+                          ? WebPEncodeLosslessRGB(picture.pixels.data(), picture.width, picture.height, row, &memory)
+                          : WebPEncodeRGB(picture.pixels.data(), picture.width, picture.height, row,
+                                          static_cast<float>(quality), &memory);
+  std::string bytes(reinterpret_cast<char*>(memory), size);
+  WebPFree(memory);
+  return bytes;
+}
+
+// A chunk of a RIFF file, such as WebP.
+inline std::string riff_chunk(const std::string& name, const std::string& content) {
+  return name + little_endian(static_cast<int64_t>(content.size()), 4) + content +
+         std::string(content.size() % 2, '\0');
+}
+inline std::string webp_of_chunks(const std::string& chunks) { return riff_chunk("RIFF", "WEBP" + chunks); }
+// The picture's chunk of a simple WebP file.
+inline std::string chunk_of_webp(const std::string& file) { return file.substr(12); }
+// The first chunk of a WebP file with more than a picture. `flags`: 2 animation, 4 XMP, 8 EXIF, 16 alpha.
+inline std::string webp_features(int flags, int width, int height) {
+  return riff_chunk("VP8X", little_endian(flags, 4) + little_endian(width - 1, 3) + little_endian(height - 1, 3));
+}
+
+struct TiffTag {
+  int number = 0;
+  std::vector<int64_t> values = {};
+  int width = 2;  // bytes of a value: 1, 2 or 4
+};
+
+// A TIFF file of strips, or of tiles where a tag 322 says so.
+inline std::string tiff_of_pieces(std::vector<TiffTag> tags, const std::vector<std::string>& pieces,
+                                  bool is_big_endian = false) {
+  const auto put = [is_big_endian](int64_t value, int width) {
+    const std::string text = little_endian(value, width);
+    return is_big_endian ? std::string(text.rbegin(), text.rend()) : text;
+  };
+  std::string content;
+  TiffTag places, sizes;
+  bool has_tiles = false;
+  for (const TiffTag& tag : tags) has_tiles = has_tiles || tag.number == 322;
+  places.number = has_tiles ? 324 : 273, sizes.number = has_tiles ? 325 : 279, places.width = sizes.width = 4;
+  for (const std::string& piece : pieces) {
+    places.values.push_back(static_cast<int64_t>(8 + content.size()));
+    sizes.values.push_back(static_cast<int64_t>(piece.size()));
+    content += piece + std::string(piece.size() % 2, '\0');
+  }
+  tags.push_back(places), tags.push_back(sizes);
+  std::sort(tags.begin(), tags.end(), [](const TiffTag& a, const TiffTag& b) { return a.number < b.number; });
+  const auto at = static_cast<int64_t>(8 + content.size()),
+             behind = at + 2 + 12 * static_cast<int64_t>(tags.size()) + 4;
+  std::string entries, further;
+  for (const TiffTag& tag : tags) {
+    std::string values;
+    for (const int64_t value : tag.values) values += put(value, tag.width);
+    entries += put(tag.number, 2) +
+               put(tag.width == 1   ? 1
+                   : tag.width == 2 ? 3
+                                    : 4,
+                   2) +
+               put(static_cast<int64_t>(tag.values.size()), 4);
+    if (values.size() <= 4) {
+      entries += values + std::string(4 - values.size(), '\0');
+    } else {
+      entries += put(behind + static_cast<int64_t>(further.size()), 4);
+      further += values + std::string(values.size() % 2, '\0');
+    }
+  }
+  return (is_big_endian ? "MM" : "II") + put(42, 2) + put(at, 4) + content + put(static_cast<int64_t>(tags.size()), 2) +
+         entries + put(0, 4) + further;
+}
+
+// Tags of a picture in one strip. `colours`: 0 and 1 grey, 2 RGB, 3 a palette, 5 four inks, 6 luminance and
+// chrominance.
+inline std::vector<TiffTag> tiff_tags(const Picture& picture, int colours, int bits = 8, int compression = 1) {
+  return {{256, {picture.width}},
+          {257, {picture.height}},
+          {258, std::vector<int64_t>(static_cast<size_t>(picture.channels), bits)},
+          {259, {compression}},
+          {262, {colours}},
+          {277, {picture.channels}},
+          {278, {picture.height}}};
+}
+
+inline std::string text_of_pixels(const Picture& picture) { return {picture.pixels.begin(), picture.pixels.end()}; }
+
+inline std::string tiff_bytes(const Picture& picture) {
+  return tiff_of_pieces(tiff_tags(picture, picture.channels == 1 ? 1 : 2), {text_of_pixels(picture)});
 }
 
 // A ustar archive of files, in order; names of up to 100 bytes. `type`: '0' for files.

@@ -2,7 +2,8 @@
 """Compares what estrain reads of images with what torchvision makes of the same files, bit for bit: decoded, turned as
 EXIF data say, cut, scaled, mirrored, augmented, jittered, normalised, erased; and mini-batches mixed as by MixUp and CutMix. The
 random draws are estrain's, the pixels torchvision's. The images are made here: JPEG of every sampling, progressive and
-grey, with four inks; PNG of every kind; BMP; sizes from one pixel to 900; every orientation.
+grey, with four inks; PNG of every kind; BMP; WebP, moving, too; TIFF of every kind; sizes from one pixel to 900; every
+orientation.
 
 usage: photo_bits.py PHOTO_DUMP            (in a venv with torch, torchvision, numpy)
        photo_bits.py PHOTO_DUMP --time     images a second of a core, by turns: estrain, and torchvision over Pillow
@@ -22,6 +23,7 @@ import tempfile
 import time
 
 import numpy
+import tiff_kinds
 import torch
 import torchvision.datasets as datasets
 import torchvision.transforms as T
@@ -58,7 +60,11 @@ def write_images(folder, random, count):
         where = folder / f"class{i % 3}"
         where.mkdir(parents=True, exist_ok=True)
         kind, told = i % 12, orientation(i)
-        if kind < 4:
+        if i % 24 in (2, 15):
+            write_webp(where / f"{i:04}.webp", image, i, told)
+        elif i % 24 in (9, 20):
+            write_tiff(where / f"{i:04}.tif{'f' * (i % 2)}", image, i)
+        elif kind < 4:
             image.save(where / f"{i:04}.jpg", quality=int(random.integers(30, 98)), subsampling=kind % 3, **told)
         elif kind == 4:
             image.save(where / f"{i:04}.jpeg", quality=80, progressive=True, **told)
@@ -78,6 +84,28 @@ def write_images(folder, random, count):
             image.convert("RGBA").save(where / f"{i:04}.png", **told)
         else:
             image.convert("1").save(where / f"{i:04}.png", **told)
+
+
+def write_webp(path, image, i, told):
+    shape = image.convert("RGBA") if i % 4 == 2 else image
+    if i % 5 == 0:
+        moving = Image.new("RGBA", (image.width + 9, image.height + 7))
+        moving.paste(image, (5, 3))
+        moving.save(path, save_all=True, append_images=[moving.rotate(20)], lossless=i % 2 == 0, duration=40, **told)
+    elif i % 3 == 0:
+        shape.save(path, lossless=True, method=0, **told)
+    else:
+        shape.save(path, quality=20 + i % 70, **told)
+
+
+def write_tiff(path, image, i):
+    kinds = (("RGB", "tiff_lzw"), ("L", "jpeg"), ("CMYK", "raw"), ("RGB", "jpeg"), ("P", "tiff_adobe_deflate"),
+             ("1", "group4"), ("RGBA", "zstd"), ("YCbCr", "jpeg"), ("1", "group3"), ("RGB", "packbits"))
+    mode, compression = kinds[(i // 11) % len(kinds)]
+    tags = {0x0112: i * 5 % 9} if i * 5 % 9 else {}
+    if compression == "tiff_lzw":
+        tags[317] = 2  # differences of neighbours
+    image.convert(mode).save(path, compression=compression, tiffinfo=tags)
 
 
 def read_dump(path):
@@ -302,6 +330,11 @@ def main():
         }
         wrong = sum(compare(options.program, name, {**common, **keys}, work, plain) for name, keys in cases.items())
         wrong += compare_operations(options.program, common, work, random)
+        kinds = tiff_kinds.write(work / "tiffs" / "one", random)
+        as_it_is = dict(path=str(work / "tiffs"), resize=[tiff_kinds.HEIGHT, tiff_kinds.WIDTH],
+                        crop=[tiff_kinds.HEIGHT, tiff_kinds.WIDTH])
+        wrong += compare(options.program, f"{kinds} kinds of TIFF", {**common, **as_it_is}, work,
+                         datasets.ImageFolder(work / "tiffs"))
         square = work / "square"
         (square / "one").mkdir(parents=True)
         for i in range(50):

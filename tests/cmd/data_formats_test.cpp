@@ -27,10 +27,22 @@ void write_file(const std::string& path, const std::string& content) {
 std::string image_of(unsigned seed) {
   const int height = 20 + static_cast<int>(seed % 7), width = 22 + static_cast<int>(seed % 5);
   const Picture picture = some_picture(height, width, 3, seed);
-  return seed % 3 == 0 ? png_bytes(picture) : jpeg_bytes(picture);
+  switch (seed % 5) {
+    case 0:
+      return png_bytes(picture);
+    case 1:
+      return testing::webp_bytes(picture, seed % 2 == 0 ? 70 : -1);
+    case 2:
+      return testing::tiff_bytes(picture);
+    default:
+      return jpeg_bytes(picture);
+  }
 }
 
-std::string ending_of(unsigned seed) { return seed % 3 == 0 ? ".png" : ".jpg"; }
+std::string ending_of(unsigned seed) {
+  constexpr const char* endings[] = {".png", ".webp", ".tif", ".jpg", ".jpg"};
+  return endings[seed % 5];
+}
 
 // ESTs of 10 samples each: 4 steps an epoch, the last one short.
 std::string photo_job(const std::string& format, const std::string& path, const std::string& test_path) {
@@ -146,7 +158,7 @@ std::string write_token_shards(const ScratchFolder& folder) {
 }
 
 std::vector<Format> formats() {
-  return {{"images", write_images, "train/dog/109.png", "train/dog/109.png: sample 24: "},
+  return {{"images", write_images, "train/dog/105.png", "train/dog/105.png: sample 22: "},
           {"webdataset", write_shards, "train/2.tar", ""},
           {"tokens", write_tokens, "train.bin", ""},
           {"tokens", write_token_shards, "web_train_000002.bin", ""}};
@@ -240,18 +252,18 @@ TEST_CASE("a photo that lies on its side fits the crop once it is upright, and i
 TEST_CASE("a damaged image: check names it, the job ends with its name, and goes on when it is mended") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", write_images(folder));
-  const std::string path = folder / "train/dog/109.png", run = folder / "run";
+  const std::string path = folder / "train/dog/105.png", run = folder / "run";
   const std::string good = read_file(path);
   write_file(path, good.substr(0, good.size() / 2));
   const Ended checked = estrain({"check", spec});
   INFO(checked.shown());
   CHECK(checked.code == 2);
-  CHECK(checked.says("train/dog/109.png: sample 24 of the training set: truncated PNG"));
+  CHECK(checked.says("train/dog/105.png: sample 22 of the training set: truncated PNG"));
 
   const Ended ended = estrain({"train", spec, "--run", run, "--devices", "2"});
   INFO(ended.shown());
   CHECK(ended.code == 1);
-  CHECK(ended.says("train/dog/109.png: sample 24: truncated PNG"));
+  CHECK(ended.says("train/dog/105.png: sample 22: truncated PNG"));
   CHECK(ended.says("estrain check"));
   CHECK_FALSE(checkpoint_steps(run).empty());
   for (const Json& fault : events(run, "fault")) CHECK(fault.at("retry") == false);
@@ -268,7 +280,7 @@ TEST_CASE("an image that changed since the run began is refused at a resume") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", write_images(folder)), run = folder / "run";
   REQUIRE(estrain({"train", spec, "--run", run, "--set", "train.steps=3"}).code == 0);
-  write_file(folder / "train/cat/100.png", image_of(3));
+  write_file(folder / "train/cat/100.png", image_of(5));
   const Ended refused = estrain({"train", "--resume", "--run", run, "--set", "train.steps=6"});
   INFO(refused.shown());
   CHECK(refused.code == 1);
@@ -292,11 +304,11 @@ TEST_CASE("a run says once what it leaves out of its data, and trains on no fold
   CHECK(times(run.text, "are left out: 1 .txt (the first is cat/notes.txt), 1 hidden (the first is cat/._100.png)") ==
         1);
   CHECK(times(run.text, "1 file is left out: 1 .db (the first is Thumbs.db)") == 1);
-  write_file(folder.path() + "/train/cat/x.webp", "x");
+  write_file(folder.path() + "/train/cat/x.avif", "x");
   const Ended refused = estrain({"train", spec, "--run", folder / "other", "--devices", "1"});
   INFO(refused.shown());
   CHECK(refused.code == 1);
-  CHECK(refused.says("images of kinds that are not read: 1 .webp (the first is cat/x.webp)"));
+  CHECK(refused.says("images of kinds that are not read: 1 .avif (the first is cat/x.avif)"));
   CHECK(refused.says("convert them to PNG or JPEG"));
 }
 

@@ -1,4 +1,4 @@
-// One JPEG, PNG or BMP file in a folder of images: decoded, cropped and scaled. The first byte holds the options, the
+// One image file in a folder of images: decoded, cropped and scaled. The first byte holds the options, the
 // rest is the file.
 #include "core/data/photos/photos.h"
 #include "tests/fuzz/read_samples.h"

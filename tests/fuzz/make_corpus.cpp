@@ -52,6 +52,21 @@ std::string idx_input(int flags, const std::string& labels, const std::string& i
   return std::string{static_cast<char>(flags), static_cast<char>(labels.size()), '\0'} + labels + images;
 }
 
+std::string ending_of(const std::string& image) {
+  switch (image[0]) {
+    case '\xff':
+      return ".jpg";
+    case 'B':
+      return ".bmp";
+    case 'R':
+      return ".webp";
+    case 'I':
+      return ".tif";
+    default:
+      return ".png";
+  }
+}
+
 void write_pictures(const Corpus& corpus) {
   using testing::jpeg_bytes;
   using testing::png_bytes;
@@ -70,13 +85,26 @@ void write_pictures(const Corpus& corpus) {
       {"bmp", testing::bmp_bytes(colours)},
       {"runs",
        testing::bmp_of_rows(5, 2, std::string("\3\1\0\0\0\3\1\2\1\0\2\2\0\1", 14), {8, 1, 3, std::string(12, 'c')})},
+      {"webp", testing::webp_bytes(colours)},
+      {"lossy", testing::webp_bytes(colours, 60)},
+      {"pieces", testing::webp_of_chunks(
+                     testing::webp_features(2, 30, 30) + testing::riff_chunk("ANIM", std::string(6, '\0')) +
+                     testing::riff_chunk("ANMF", testing::little_endian(1, 3) + testing::little_endian(2, 3) +
+                                                     testing::little_endian(16, 3) + testing::little_endian(13, 3) +
+                                                     std::string(4, '\0') +
+                                                     testing::chunk_of_webp(testing::webp_bytes(colours, 60))))},
+      {"tiff", testing::tiff_bytes(colours)},
+      {"tiles", testing::tiff_of_pieces(
+                    {{256, {18}}, {257, {9}}, {258, {8}}, {259, {32773}}, {262, {1}}, {322, {16}}, {323, {16}}},
+                    {std::string("\x81t\x81t", 4), std::string("\x81u\x81u", 4)})},
+      {"jpeg_strip", testing::tiff_of_pieces(testing::tiff_tags(colours, 6, 8, 7), {jpeg_bytes(colours)})},
       {"alpha", png_bytes(testing::some_picture(8, 9, 2), {PNG_COLOR_TYPE_GRAY_ALPHA})},
   };
   char flags = 0;
   std::vector<std::pair<std::string, std::string>> samples;
   for (const auto& [name, bytes] : images) {
     corpus.write("image", name, std::string(1, flags++) + bytes);
-    samples.emplace_back(std::string(name) + (bytes[0] == '\xff' ? ".jpg" : bytes[0] == 'B' ? ".bmp" : ".png"), bytes);
+    samples.emplace_back(std::string(name) + ending_of(bytes), bytes);
     samples.emplace_back(std::string(name) + ".cls", std::to_string(flags % 3));
   }
   corpus.write("webdataset", "all", std::string(1, '\0') + testing::tar_bytes(samples));

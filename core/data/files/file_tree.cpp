@@ -20,9 +20,8 @@ namespace {
 constexpr size_t kMostKinds = 16;
 constexpr const char* kOtherKinds = "of other kinds";
 
-constexpr std::array<std::string_view, 15> kUnreadImages = {".avif", ".gif", ".heic", ".heif", ".jfif",
-                                                            ".jp2",  ".jxl", ".pbm",  ".pgm",  ".pnm",
-                                                            ".ppm",  ".tga", ".tiff", ".tif",  ".webp"};
+constexpr std::array<std::string_view, 12> kUnreadImages = {".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2",
+                                                            ".jxl",  ".pbm", ".pgm",  ".pnm",  ".ppm",  ".tga"};
 
 std::string in_lower_case(std::string_view text) {
   std::string result(text);

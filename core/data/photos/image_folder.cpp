@@ -10,8 +10,7 @@
 namespace estrain::data {
 namespace {
 
-constexpr const char* kFoldersOfClasses =
-    "data.path must be a folder with a subfolder of JPEG, PNG and BMP files for each class";
+constexpr const char* kFoldersOfClasses = "data.path must be a folder with a subfolder of images for each class";
 
 Error misplaced(const std::string& what) { return Error(Fault::corrupt, what).advise(kFoldersOfClasses); }
 
@@ -50,8 +49,8 @@ ImageFolder::ImageFolder(const DataFile& folder, std::vector<std::string> classe
   }
   const auto empty = std::ranges::find(occurs, false);
   if (own_classes && empty != occurs.end()) {
-    throw misplaced(fmt::format("{}/{}: no JPEG, PNG or BMP file in the folder of this class", folder.path,
-                                classes_[static_cast<size_t>(empty - occurs.begin())]));
+    throw misplaced(fmt::format("{}/{}: no image ({}) in the folder of this class", folder.path,
+                                classes_[static_cast<size_t>(empty - occurs.begin())], photo_endings_in_words()));
   }
 }
 
@@ -91,7 +90,7 @@ class ImageFolderFormat : public Format {
       const std::string what = fmt::format("{} images in {} classes", folder->size(), classes.size());
       return {std::move(folder), what, file.tree->left_out()};
     };
-    scan_photos(request, file_names(request.section), open, "images end in .jpg, .jpeg, .png or .bmp", scan);
+    scan_photos(request, file_names(request.section), open, "images end in " + photo_endings_in_words(), scan);
   }
 
   bool is_set(const std::filesystem::path& folder) const override {

@@ -1,6 +1,6 @@
 #pragma once
-// Reads ImageNet's layout like torchvision's ImageFolder: a folder with a subfolder for each class, with JPEG, PNG
-// and BMP files at any depth. Classes are numbered in the order of the names, samples in the order of file_tree.h.
+// Reads ImageNet's layout like torchvision's ImageFolder: a folder with a subfolder for each class, with images
+// (photo_files.h) at any depth. Classes are numbered in the order of the names, samples in the order of file_tree.h.
 // Images of other kinds are refused; other files are left out.
 
 #include <memory>

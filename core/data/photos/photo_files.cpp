@@ -1,5 +1,6 @@
 #include "core/data/photos/photo_files.h"
 
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +36,11 @@ Error about_photo(const Error& error, const PhotoFiles& files, int64_t index) {
   const Error named = error.within(fmt::format("{}: sample {}", files.name(index), index));
   return error.advice().empty() ? named.advise("replace the file or take it away; `estrain check` names all such files")
                                 : named;
+}
+
+std::string photo_endings_in_words() {
+  const std::span<const std::string_view> all = photo_endings;
+  return fmt::format("{} or {}", fmt::join(all.first(all.size() - 1), ", "), all.back());
 }
 
 bool ends_like(const std::filesystem::path& name, std::span<const std::string_view> endings) {

@@ -36,7 +36,8 @@ std::span<const std::byte> read_listed(const FileTree& tree, int64_t index, uint
 Error about_photo(const Error& error, const PhotoFiles& files, int64_t index);
 
 // Of the images that image::decode() reads.
-inline constexpr std::string_view photo_endings[] = {".jpg", ".jpeg", ".png", ".bmp"};
+inline constexpr std::string_view photo_endings[] = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"};
+std::string photo_endings_in_words();  // ".jpg, .jpeg, ... or .tiff"
 
 // Whether the extension of a file's name is among `endings` (lower case, with "."), ignoring case.
 bool ends_like(const std::filesystem::path& name, std::span<const std::string_view> endings);

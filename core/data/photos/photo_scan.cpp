@@ -25,7 +25,7 @@ bool has_end(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.starts_with("\x89PNG"))
     return text.find("IEND", text.size() - std::min<size_t>(text.size(), 64)) != text.npos;
-  if (text.starts_with("BM")) return true;  // the header tells where the pixels are
+  if (!text.starts_with("\xff")) return true;  // read_header() has found where the pixels are
   return text.rfind("\xff\xd9") != text.npos;
 }
 
@@ -96,7 +96,7 @@ void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const 
   if (scan.cut_off() > 0) {
     findings.push_back(Finding::warn(
         "images",
-        fmt::format("{} set: {} PNG files have 16 bits of grey; what is above 255 becomes 255, as by Pillow's "
+        fmt::format("{} set: {} images have 16 bits of grey; what is above 255 becomes 255, as by Pillow's "
                     "convert(\"RGB\")",
                     name, scan.cut_off()),
         "convert them to 8 bits in the way that suits the images"));
@@ -125,7 +125,7 @@ void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const 
 
 class PhotosScan {
  public:
-  PhotosScan(const spec::DataSection& section, const OpenPhotos& open, const char* taken,
+  PhotosScan(const spec::DataSection& section, const OpenPhotos& open, const std::string& taken,
              std::vector<Finding>& findings)
       : section_(section), open_(open), taken_(taken), findings_(findings) {}
 
@@ -170,7 +170,7 @@ class PhotosScan {
 
   const spec::DataSection& section_;
   const OpenPhotos& open_;
-  const char* taken_;
+  const std::string& taken_;
   std::vector<Finding>& findings_;
 };
 
@@ -193,7 +193,7 @@ void scan_photo_set(const PhotoFiles& set, const PhotoUse& use, std::vector<Find
 }
 
 void scan_photos(const DataRequest& request, const std::vector<FileName>& names, const OpenPhotos& open,
-                 const char* taken, DataScan& scan) {
+                 const std::string& taken, DataScan& scan) {
   PhotosScan photos(request.section, open, taken, scan.findings);
   std::vector<ScannedSet> sets;
   for (const FileName& name : names) sets.push_back(photos.run(name, sets.empty()));

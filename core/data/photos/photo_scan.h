@@ -41,6 +41,6 @@ using OpenPhotos = std::function<OpenedPhotos(const DataFile& file, bool is_trai
 // Scans labelled photos of any size. `names`: the training set, and the test set if the section names a test set.
 // `taken`: the endings of the files taken by the format, as the advice if files are left out.
 void scan_photos(const DataRequest& request, const std::vector<FileName>& names, const OpenPhotos& open,
-                 const char* taken, DataScan& scan);
+                 const std::string& taken, DataScan& scan);
 
 }  // namespace estrain::data

@@ -134,7 +134,7 @@ class WebDataset::Indexer {
     if (!image_ && !part_of_none_.empty()) with_context(sample_, [&] { throw no_sample(part_of_none_); });
     if (image_ || cls_) {
       with_context(sample_, [&] {
-        if (!image_) throw Error(Fault::corrupt, "a label without its image, .jpg, .jpeg, .png or .bmp");
+        if (!image_) throw Error::make(Fault::corrupt, "a label without its image, {}", photo_endings_in_words());
         set_.names_ += sample_;
         set_.samples_.push_back({image_->offset, image_->size, label(), set_.names_.size(), shard_});
       });
@@ -236,7 +236,8 @@ class WebDatasetFormat : public Format {
       return {std::move(set), what, std::move(left_out)};
     };
     scan_photos(request, file_names(request.section), open,
-                "images end in .jpg, .jpeg, .png or .bmp, labels in .cls or .json, shards in .tar", scan);
+                fmt::format("images end in {}, labels in .cls or .json, shards in .tar", photo_endings_in_words()),
+                scan);
   }
 
   bool is_set(const std::filesystem::path& folder) const override { return has_file(folder, kEndings); }

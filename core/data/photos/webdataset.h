@@ -2,7 +2,7 @@
 // Reads samples in tar archives (shards), in WebDataset's layout: consecutive files with the same name up to the first
 // dot form a sample; the extension tells a file's role.
 //
-//   .jpg .jpeg .png .bmp    the image
+//   .jpg .png .tif ...      the image (photo_files.h)
 //   .cls                    the label: a number in ASCII
 //   .json                   or an object with the number as "cls" or "label"; used without a .cls
 //   other names             left out: further parts of a sample (seg.png, txt), files of no sample

@@ -7,13 +7,15 @@ namespace estrain::image {
 namespace {
 
 Error unknown_format(std::span<const std::byte> file) {
-  return Error(Fault::corrupt, file.empty() ? "empty" : "neither JPEG, PNG nor BMP");
+  return Error(Fault::corrupt, file.empty() ? "empty" : "no JPEG, PNG, BMP, WebP or TIFF file");
 }
 
 Header stored_header(std::span<const std::byte> file) {
   if (is_jpeg(file)) return read_jpeg_header(file);
   if (is_png(file)) return read_png_header(file);
   if (is_bmp(file)) return read_bmp_header(file);
+  if (is_webp(file)) return read_webp_header(file);
+  if (is_tiff(file)) return read_tiff_header(file);
   throw unknown_format(file);
 }
 
@@ -21,6 +23,8 @@ void decode_as_stored(std::span<const std::byte> file, Image& out) {
   if (is_jpeg(file)) return decode_jpeg(file, out);
   if (is_png(file)) return decode_png(file, out);
   if (is_bmp(file)) return decode_bmp(file, out);
+  if (is_webp(file)) return decode_webp(file, out);
+  if (is_tiff(file)) return decode_tiff(file, out);
   throw unknown_format(file);
 }
 

@@ -127,9 +127,11 @@ int over_255(int a, int b) {
   return ((product >> 8) + product) >> 8;
 }
 
-// Converts Adobe's inverted inks (255 is no ink) in place, four bytes to three.
-void to_rgb(std::vector<uint8_t>& pixels) {
-  uint8_t* out = pixels.data();
+}  // namespace
+
+void inks_to_rgb(Image& picture) {
+  const std::vector<uint8_t>& pixels = picture.pixels;
+  uint8_t* out = picture.pixels.data();
   for (size_t i = 0; i < pixels.size(); i += 4, out += 3) {
     const uint8_t inks[4] = {pixels[i], pixels[i + 1], pixels[i + 2], pixels[i + 3]};
     for (int c = 0; c < 3; ++c) {
@@ -137,10 +139,9 @@ void to_rgb(std::vector<uint8_t>& pixels) {
       out[c] = static_cast<uint8_t>(light < 0 ? 0 : light);
     }
   }
-  pixels.resize(pixels.size() / 4 * 3);
+  picture.pixels.resize(pixels.size() / 4 * 3);
+  picture.channels = 3;
 }
-
-}  // namespace
 
 bool is_jpeg(std::span<const std::byte> file) {
   return file.size() >= 3 && file[0] == std::byte{0xff} && file[1] == std::byte{0xd8} && file[2] == std::byte{0xff};
@@ -156,7 +157,7 @@ void decode_jpeg(std::span<const std::byte> file, Image& out) {
   const int64_t stored = decoder.is_cmyk() ? 4 : header.channels;
   out.pixels.resize(static_cast<size_t>(header.size.height * header.size.width * stored));
   decoder.decode(out.pixels.data());
-  if (decoder.is_cmyk()) to_rgb(out.pixels);
+  if (decoder.is_cmyk()) inks_to_rgb(out);
 }
 
 }  // namespace estrain::image

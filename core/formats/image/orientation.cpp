@@ -65,29 +65,13 @@ std::optional<uint32_t> first_value(const Numbers& numbers, size_t place) {
   return numbers.at(*at, width);
 }
 
-// Reads the first directory of a TIFF file in memory.
-std::optional<uint32_t> orientation_in_tiff(std::string_view tiff) {
-  const bool is_big_endian = tiff.starts_with("MM\0*"sv);
-  if (!is_big_endian && !tiff.starts_with("II*\0"sv)) return std::nullopt;
-  const Numbers numbers(tiff, is_big_endian);
-  const std::optional<uint32_t> directory = numbers.at(4, 4);
-  const uint32_t entries = directory ? numbers.at(*directory, 2).value_or(0) : 0;
-  for (size_t i = 0; i < entries; ++i) {
-    const size_t place = size_t{*directory} + 2 + 12 * i;
-    if (!numbers.at(place + 8, 4)) break;
-    if (numbers.at(place, 2) != kOrientationTag) continue;
-    if (const std::optional<uint32_t> value = first_value(numbers, place)) return value;
-  }
-  return std::nullopt;
-}
-
 std::optional<uint32_t> orientation_in_exif(std::string_view exif) {
   for (int i = 0; i < 2 && exif.starts_with(kExif); ++i) exif.remove_prefix(kExif.size());
-  return orientation_in_tiff(exif);
+  return first_value_in_tiff(exif, kOrientationTag);
 }
 
 // Finds tiff:Orientation="6" or tiff:Orientation>6.
-std::optional<uint32_t> orientation_in_xmp(std::string_view xmp) {
+std::optional<uint32_t> told_in_xmp(std::string_view xmp) {
   constexpr std::string_view name = "tiff:Orientation";
   for (size_t at = xmp.find(name); at != xmp.npos; at = xmp.find(name, at + 1)) {
     std::string_view rest = xmp.substr(at + name.size());
@@ -108,7 +92,7 @@ class JpegMarks {
 
   std::optional<uint32_t> orientation() const {
     const std::optional<uint32_t> told = orientation_in_exif(joined_.empty() ? exif_ : joined_);
-    return told ? told : orientation_in_xmp(xmp_);
+    return told ? told : told_in_xmp(xmp_);
   }
 
  private:
@@ -144,6 +128,12 @@ class JpegMarks {
   std::string joined_;  // of several segments
 };
 
+std::optional<uint32_t> orientation_in_webp(std::span<const std::byte> file) {
+  const Notes notes = read_webp_notes(file);
+  const std::optional<uint32_t> told = orientation_in_exif(notes.exif);
+  return told ? told : told_in_xmp(notes.xmp);
+}
+
 std::optional<uint32_t> orientation_in_png(std::string_view file) {
   const Numbers numbers(file, /*is_big_endian=*/true);
   std::string_view exif;
@@ -156,6 +146,10 @@ std::optional<uint32_t> orientation_in_png(std::string_view file) {
     at += 12 + size_t{*length};
   }
   return orientation_in_exif(exif);
+}
+
+int known_or_upright(std::optional<uint32_t> told) {
+  return told && *told >= 1 && *told <= 8 ? static_cast<int>(*told) : upright;
 }
 
 bool exchanges_sides(int orientation) { return orientation >= 5; }
@@ -187,11 +181,29 @@ Walk walk_of(const Size& stored, int orientation) {
 
 }  // namespace
 
+std::optional<uint32_t> first_value_in_tiff(std::string_view tiff, uint32_t tag) {
+  const bool is_big_endian = tiff.starts_with("MM\0*"sv);
+  if (!is_big_endian && !tiff.starts_with("II*\0"sv)) return std::nullopt;
+  const Numbers numbers(tiff, is_big_endian);
+  const std::optional<uint32_t> directory = numbers.at(4, 4);
+  const uint32_t entries = directory ? numbers.at(*directory, 2).value_or(0) : 0;
+  for (size_t i = 0; i < entries; ++i) {
+    const size_t place = size_t{*directory} + 2 + 12 * i;
+    if (!numbers.at(place + 8, 4)) break;
+    if (numbers.at(place, 2) != tag) continue;
+    if (const std::optional<uint32_t> value = first_value(numbers, place)) return value;
+  }
+  return std::nullopt;
+}
+
+int orientation_in_xmp(std::string_view xmp) { return known_or_upright(told_in_xmp(xmp)); }
+
 int orientation_of(std::span<const std::byte> file) {
   std::optional<uint32_t> told;
   if (is_jpeg(file)) told = JpegMarks(text_of(file)).orientation();
   if (is_png(file)) told = orientation_in_png(text_of(file));
-  return told && *told >= 1 && *told <= 8 ? static_cast<int>(*told) : upright;
+  if (is_webp(file)) told = orientation_in_webp(file);
+  return known_or_upright(told);
 }
 
 Size turned(const Size& stored, int orientation) {

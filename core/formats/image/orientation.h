@@ -4,6 +4,8 @@
 //   JPEG   the EXIF data of the APP1 segments before the first scan, several segments joined; without an orientation
 //          there, "tiff:Orientation" of the last XMP segment
 //   PNG    the last chunk eXIf. Text chunks, where old programs keep EXIF data, are not read
+//   WebP   the first chunk EXIF; without an orientation there, "tiff:Orientation" of the first chunk XMP
+//   TIFF   always upright when it is decoded, as in Pillow
 //
 // EXIF data that cannot be read count as absent. An orientation is 1 to 8, as EXIF numbers them: 1 is upright, 2 to 4
 // are mirrored or turned by half a circle, 5 to 8 also exchange height and width.

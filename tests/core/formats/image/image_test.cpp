@@ -138,7 +138,7 @@ TEST_CASE("a file cut short anywhere is refused, and says so") {
 TEST_CASE("damaged, empty and other files are refused in words") {
   CHECK(refusal("") == "empty");
   CHECK(refusal("BM and more") == "truncated BMP");
-  CHECK(refusal("RIFF and more") == "neither JPEG, PNG nor BMP");
+  CHECK(refusal("RIFX and more") == "no JPEG, PNG, BMP, WebP or TIFF file");
   std::string png = png_bytes(some_picture(40, 40));
   png[png.size() / 2] = static_cast<char>(png[png.size() / 2] ^ 1);
   CHECK(refusal(png).starts_with("damaged PNG: "));
