@@ -24,6 +24,7 @@ struct SampleRun {
   std::vector<std::byte*> out;         // the first sample's place in the input, or in each of several arrays
   int64_t* targets = nullptr;          // of the first sample
   std::function<bool()> is_abandoned;  // whether the remaining samples are no longer needed
+  std::span<const int64_t> lengths{};  // of each array in the mini-batch, where some are ragged
 };
 
 // Thread-safe: any number of readers may call read() concurrently.
@@ -41,6 +42,11 @@ class Dataset {
   // The number of a sample in the data as stored: another one than `index` where some samples are kept for evaluation.
   virtual int64_t stored_number(int64_t index) const { return index; }
   virtual int64_t stored() const { return size(); }  // samples as stored
+
+  // Where the shape has ragged arrays: the length of the sample, the sum over its ragged arrays; and the length of each
+  // array in a mini-batch of these samples, 0 for an array that is not ragged.
+  virtual int64_t length(int64_t) const { return 0; }
+  virtual std::vector<int64_t> lengths_of(std::span<const int64_t>) const { return {}; }
 
   // Writes shape().input_bytes() bytes (float32, or int64 for tokens) and shape().targets() targets of one sample. 0 <=
   // index < size(). A sample depends only on (index, draw): the same bits on every machine.

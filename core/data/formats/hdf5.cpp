@@ -125,10 +125,10 @@ std::vector<ScannedSet> scan_pictures(const spec::DataSection& section, std::vec
   return sets;
 }
 
-std::unique_ptr<Dataset> scan_array_file(const FileName& name, const std::vector<std::string>& arrays,
+std::unique_ptr<Dataset> scan_array_file(const FileName& name, const DataRequest& request,
                                          std::vector<Finding>& findings) {
   try {
-    std::unique_ptr<Dataset> samples = read_hdf5_arrays(open_files({name}).front(), arrays);
+    std::unique_ptr<Dataset> samples = read_hdf5_arrays(open_files({name}).front(), request.arrays, request.section);
     findings.push_back(Finding::fine(
         "data", fmt::format("{}: {} samples of {}", name.path, samples->size(), describe_arrays(samples->shape()))));
     return samples;
@@ -146,11 +146,11 @@ void scan_arrays(const DataRequest& request, DataScan& scan) {
   } catch (const Error& error) {
     scan.findings.push_back(Finding::of("data", error));
   }
-  const auto train = scan_array_file({"training data", section.path, FileKind::as_it_is}, arrays, scan.findings);
+  const auto train = scan_array_file({"training data", section.path, FileKind::as_it_is}, request, scan.findings);
   if (train) scan.train_samples = train->size();
   if (train && section.test_path.empty()) note_held_out(scan, of_one_class(train->size()), spec::holdout(section));
   if (section.test_path.empty()) return;
-  const auto test = scan_array_file({"test data", section.test_path, FileKind::as_it_is}, arrays, scan.findings);
+  const auto test = scan_array_file({"test data", section.test_path, FileKind::as_it_is}, request, scan.findings);
   if (!train || !test) return;
   try {
     require_same_arrays(train->shape(), test->shape());
@@ -162,6 +162,7 @@ void scan_arrays(const DataRequest& request, DataScan& scan) {
 // The files are the training file, the test file if the section has the key, then the files to which links and virtual
 // datasets lead.
 DataPair open_pictures(const DataRequest& request, const std::vector<DataFile>& files) {
+  refuse_padding(request.section);
   const spec::ImageOrder order = request.section.layout;
   const bool has_test = !request.section.test_path.empty();
   return open_images({read_hdf5_images(files[0], order), has_test ? read_hdf5_images(files[1], order) : nullptr},
@@ -171,9 +172,9 @@ DataPair open_pictures(const DataRequest& request, const std::vector<DataFile>& 
 DataPair open_arrays(const DataRequest& request, const std::vector<DataFile>& files) {
   refuse_transforms(request.section, request.arrays);
   DataPair pair;
-  pair.train = read_hdf5_arrays(files[0], request.arrays);
+  pair.train = read_hdf5_arrays(files[0], request.arrays, request.section);
   if (!request.section.test_path.empty()) {
-    pair.test = read_hdf5_arrays(files[1], request.arrays);
+    pair.test = read_hdf5_arrays(files[1], request.arrays, request.section);
   } else {
     hold_out(pair, of_one_class(pair.train->size()), spec::holdout(request.section), request.seed);
   }

@@ -3,10 +3,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
 #include <new>
+#include <numeric>
 #include <optional>
+#include <span>
+#include <type_traits>
 
 #include "core/base/error.h"
 #include "core/data/files/file_bytes.h"
@@ -96,34 +104,100 @@ std::optional<ArrayType> array_type(h5::Type stored) {
 }
 
 struct Array {
+  enum class Part { values, lengths, mask };  // of a ragged array: itself, or what is derived from it
+
   Field field;
-  Elements elements;
+  Elements elements;  // of values
+  Part part = Part::values;
+  std::shared_ptr<const std::byte> offsets_owner{};
+  std::span<const int64_t> offsets{};  // of a ragged array and what is derived from it
+  std::vector<std::byte> pad{};        // an element
+
+  int64_t begin(int64_t index) const { return offsets.empty() ? index : offsets[static_cast<size_t>(index)]; }
+  int64_t length(int64_t index) const { return offsets.empty() ? 1 : begin(index + 1) - begin(index); }
 };
+
+// Writes a sample's part of one array, for a mini-batch of the length `length`. Returns the end.
+std::byte* write_part(const Array& array, int64_t index, int64_t length, std::byte* out) {
+  const size_t row = array.field.row_bytes();
+  const auto rows = static_cast<size_t>(array.length(index));
+  switch (array.part) {
+    case Array::Part::values: {
+      const auto first = static_cast<size_t>(array.begin(index));
+      if (rows > 0) std::memcpy(out, array.elements.first + first * row, rows * row);
+      out += rows * row;
+      const size_t missing = array.field.is_ragged ? static_cast<size_t>(length) * row - rows * row : 0;
+      for (size_t filled = 0; filled < missing; filled += array.pad.size())
+        std::memcpy(out + filled, array.pad.data(), array.pad.size());
+      return out + missing;
+    }
+    case Array::Part::lengths: {
+      const int64_t value = array.length(index);
+      std::memcpy(out, &value, sizeof value);
+      return out + sizeof value;
+    }
+    case Array::Part::mask:
+      std::memset(out, 1, rows);
+      std::memset(out + rows, 0, static_cast<size_t>(length) - rows);
+      return out + length;
+  }
+  return out;
+}
 
 class ArrayDataset : public Dataset {
  public:
-  ArrayDataset(std::vector<Array> arrays, int64_t samples) : arrays_(std::move(arrays)), samples_(samples) {
+  ArrayDataset(std::vector<Array> arrays, int64_t samples, int64_t multiple)
+      : arrays_(std::move(arrays)), samples_(samples), multiple_(multiple) {
+    std::vector<int64_t> all(static_cast<size_t>(samples));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    const std::vector<int64_t> longest = lengths_of(all);
     std::vector<Field> fields;
-    for (const Array& array : arrays_) fields.push_back(array.field);
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      Field& field = arrays_[i].field;
+      if (field.is_ragged) field.dims[0] = longest[i];
+      fields.push_back(field);
+    }
     shape_ = SampleShape::fields(std::move(fields));
   }
 
   int64_t size() const override { return samples_; }
   SampleShape shape() const override { return shape_; }
   int64_t classes() const override { return 1; }
+  int64_t length(int64_t index) const override {
+    int64_t sum = 0;
+    for (const Array& array : arrays_)
+      if (array.field.is_ragged && !array.field.is_derived) sum += array.length(index);
+    return sum;
+  }
+  std::vector<int64_t> lengths_of(std::span<const int64_t> indices) const override {
+    std::vector<int64_t> lengths;
+    for (const Array& array : arrays_) {
+      int64_t longest = array.field.is_ragged ? 1 : 0;
+      for (const int64_t index : indices)
+        if (array.field.is_ragged) longest = std::max(longest, array.length(index));
+      lengths.push_back((longest + multiple_ - 1) / multiple_ * multiple_);
+    }
+    return lengths;
+  }
   void read(int64_t, const SampleDraw&, std::byte*, int64_t*) const override {
     throw Error(Fault::bug, "a data set of several arrays was asked for one");
   }
   void read_fields(int64_t index, const SampleDraw&, std::span<std::byte* const> out) const override {
-    for (size_t i = 0; i < arrays_.size(); ++i) {
-      const size_t bytes = arrays_[i].field.bytes();
-      std::memcpy(out[i], arrays_[i].elements.first + static_cast<size_t>(index) * bytes, bytes);
+    for (size_t i = 0; i < arrays_.size(); ++i)
+      write_part(arrays_[i], index, shape_.parts[i].is_ragged ? shape_.parts[i].dims[0] : 0, out[i]);
+  }
+  void read_run(const SampleRun& run) const override {
+    std::vector<std::byte*> out = run.out;
+    for (const int64_t index : run.indices) {
+      if (run.is_abandoned()) return;
+      for (size_t i = 0; i < arrays_.size(); ++i)
+        out[i] = write_part(arrays_[i], index, run.lengths.empty() ? 0 : run.lengths[i], out[i]);
     }
   }
 
  private:
   std::vector<Array> arrays_;
-  int64_t samples_;
+  int64_t samples_, multiple_;
   SampleShape shape_;
 };
 
@@ -154,16 +228,194 @@ bool are_labels(const h5::Dataset& data) {
   return type && is_integer(type->type) && data.shape().size() == 1;
 }
 
+constexpr std::string_view kOffsets = ".offsets", kLengths = "_lengths", kMask = "_mask";
+constexpr const char* kOffsetsAdvice =
+    "NAME.offsets[i] and NAME.offsets[i + 1] are the rows of NAME at which sample i begins and ends: [0, end of the "
+    "first "
+    "sample, ..., rows of NAME]";
+
+std::string offsets_of(const std::string& name) { return name + std::string(kOffsets); }
+
+bool is_ragged(const h5::Group& root, const std::string& name) {
+  return root.contains(name) && root.contains(offsets_of(name));
+}
+
+Error wrong_offsets(const std::string& path, const std::string& what) {
+  return Error::make(Fault::corrupt, "{}: {}", path, what).advise(kOffsetsAdvice);
+}
+
+void require_offsets(const std::string& path, const std::string& name, std::span<const int64_t> offsets, int64_t rows) {
+  if (offsets.front() != 0) throw wrong_offsets(path, fmt::format("{} begins at {}, not at 0", name, offsets.front()));
+  const auto falls = std::ranges::adjacent_find(offsets, std::ranges::greater());
+  if (falls != offsets.end())
+    throw wrong_offsets(
+        path, fmt::format("{} falls from {} to {}, at sample {}", name, falls[0], falls[1], falls - offsets.begin()));
+  if (offsets.back() != rows)
+    throw wrong_offsets(path, fmt::format("{} ends at {}, but the array has {} rows", name, offsets.back(), rows));
+}
+
+// Reads the offsets of the array `name` into `array`.
+void read_offsets(const DataFile& file, const h5::Group& root, const std::string& name, Array& array) {
+  const h5::Dataset data = root.dataset(offsets_of(name));
+  const std::optional<ArrayType> type = array_type(data.type());
+  if (!type || !is_integer(type->type) || data.shape().size() != 1 || data.elements() == 0) {
+    throw Error::make(Fault::mismatch, "{}: {} is {} {}, not a list of whole numbers, one more than there are samples",
+                      file.path, offsets_of(name), h5::type_name(data.type()), h5::shape_text(data.shape()))
+        .advise(kOffsetsAdvice);
+  }
+  const Elements elements = elements_of(data, h5::Type::i64, file);
+  array.offsets_owner = elements.owner;
+  array.offsets = {reinterpret_cast<const int64_t*>(elements.first), static_cast<size_t>(data.elements())};
+  require_offsets(file.path, offsets_of(name), array.offsets, root.dataset(name).shape().at(0));
+}
+
+// The ragged array that the lengths or mask `name` is derived from; empty: `name` is nothing derived.
+std::string source_of(const h5::Group& root, const std::string& name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return "";
+  const std::string source = name.substr(0, name.size() - suffix.size());
+  return is_ragged(root, source) ? source : "";
+}
+
+std::optional<Array> derived_array(const DataFile& file, const h5::Group& root, const std::string& name) {
+  const std::string of_lengths = source_of(root, name, kLengths), of_mask = source_of(root, name, kMask);
+  if (of_lengths.empty() && of_mask.empty()) return std::nullopt;
+  Array array;
+  array.field = {.name = name, .type = program::Type::i64, .dims = {}, .is_derived = true};
+  array.part = of_mask.empty() ? Array::Part::lengths : Array::Part::mask;
+  if (array.part == Array::Part::mask) {
+    array.field.type = program::Type::boolean;
+    array.field.dims = {0};
+    array.field.is_ragged = true;
+  }
+  read_offsets(file, root, of_mask.empty() ? of_lengths : of_mask, array);
+  return array;
+}
+
+template <typename T>
+std::optional<std::vector<std::byte>> exactly(double value) {
+  if constexpr (std::is_integral_v<T>) {
+    if (value != std::floor(value) || value < static_cast<double>(std::numeric_limits<T>::min()) ||
+        value > static_cast<double>(std::numeric_limits<T>::max()) || std::fabs(value) > 9e15)
+      return std::nullopt;
+  }
+  const T element = static_cast<T>(value);
+  std::vector<std::byte> bytes(sizeof element);
+  std::memcpy(bytes.data(), &element, sizeof element);
+  return bytes;
+}
+
+// An element of the type; nothing if the type does not have the value.
+std::optional<std::vector<std::byte>> element_of(program::Type type, double value) {
+  switch (type) {
+    case program::Type::f32:
+      return exactly<float>(value);
+    case program::Type::f64:
+      return exactly<double>(value);
+    case program::Type::i8:
+      return exactly<int8_t>(value);
+    case program::Type::i16:
+      return exactly<int16_t>(value);
+    case program::Type::i32:
+      return exactly<int32_t>(value);
+    case program::Type::i64:
+      return exactly<int64_t>(value);
+    case program::Type::u8:
+      return exactly<uint8_t>(value);
+    case program::Type::boolean:
+      return value == 0 || value == 1 ? exactly<uint8_t>(value) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+// data.pad_values: the value of each array.
+std::map<std::string, double> pad_values(const spec::DataSection& section) {
+  std::map<std::string, double> values;
+  for (const std::string& text : section.pad_values) {
+    const size_t equals = text.rfind('=');
+    double value = 0;
+    const char* end = text.data() + text.size();
+    const bool is_pair = equals != text.npos && equals > 0;
+    const auto [parsed, failure] = std::from_chars(is_pair ? text.data() + equals + 1 : end, end, value);
+    if (!is_pair || failure != std::errc() || parsed != end || !std::isfinite(value))
+      throw Error::make(Fault::spec, "data.pad_values: \"{}\" is not an array and a number", text)
+          .advise("write \"NAME=VALUE\", such as \"labels=-100\"");
+    if (!values.emplace(text.substr(0, equals), value).second)
+      throw Error::make(Fault::spec, "data.pad_values: {} has two values", text.substr(0, equals))
+          .advise("leave one of them out");
+  }
+  return values;
+}
+
+void take_pad(const std::string& path, double value, Array& array) {
+  const auto element = element_of(array.field.type, value);
+  if (!element) {
+    throw Error::make(Fault::spec, "data.pad_values: {} of {} holds {}, which does not have the value {}",
+                      array.field.name, path, program::type_name(array.field.type), value)
+        .advise("store the array in a wider type, or fill it with another value");
+  }
+  array.field.pad = value;
+  array.pad = *element;
+}
+
+// Gives ragged arrays what they are filled with.
+void take_pads(const std::string& path, const spec::DataSection& section, std::vector<Array>& arrays) {
+  const auto is_filled = [](const Array& array) { return array.field.is_ragged && !array.field.is_derived; };
+  std::vector<std::string> ragged;
+  for (Array& array : arrays) {
+    if (!is_filled(array)) continue;
+    ragged.push_back(array.field.name);
+    take_pad(path, 0, array);
+  }
+  for (const auto& [name, value] : pad_values(section)) {
+    const auto found =
+        std::ranges::find_if(arrays, [&](const Array& array) { return array.field.name == name && is_filled(array); });
+    if (found == arrays.end()) {
+      throw Error::make(Fault::spec, "data.pad_values: {} is no ragged array that the model takes; these are: {}", name,
+                        ragged.empty() ? "none" : fmt::format("{}", fmt::join(ragged, ", ")))
+          .advise("a ragged array has its offsets beside it in the file, NAME.offsets");
+    }
+    take_pad(path, value, *found);
+  }
+  if (ragged.empty()) refuse_padding(section);
+}
+
 Array read_array(const DataFile& file, const h5::Group& root, const std::string& name) {
-  if (!root.contains(name))
+  if (!root.contains(name)) {
+    if (std::optional<Array> derived = derived_array(file, root, name)) return std::move(*derived);
     throw unfit(file.path, fmt::format("lacks dataset {}, an input of the program; it has: {}", name, names_in(root)));
+  }
   const h5::Dataset data = root.dataset(name);
   const std::optional<ArrayType> type = array_type(data.type());
   if (!type) throw unfit(file.path, name + " holds neither integers, booleans, float32 nor float64");
   if (data.shape().empty()) throw unfit(file.path, name + " is a single number instead of one per sample");
   Field field{name, type->type, {data.shape().begin() + 1, data.shape().end()}};
   if (data.elements() == 0) throw unfit(file.path, fmt::format("{} is empty: {}", name, h5::shape_text(data.shape())));
-  return {std::move(field), elements_of(data, type->read_as, file)};
+  Array array;
+  if (is_ragged(root, name)) {
+    read_offsets(file, root, name, array);
+    field.is_ragged = true;
+    field.dims.insert(field.dims.begin(), 0);
+  }
+  array.field = std::move(field);
+  array.elements = elements_of(data, type->read_as, file);
+  return array;
+}
+
+// Whether the array has the offsets of another one.
+bool are_offsets(const h5::Group& root, const std::string& name) {
+  return name.ends_with(kOffsets) && root.contains(name.substr(0, name.size() - kOffsets.size()));
+}
+
+// As the file declares; of a ragged array by the number of its offsets.
+int64_t stored_samples(const h5::Group& root, const std::string& name) {
+  if (!is_ragged(root, name)) return root.dataset(name).shape()[0];
+  const std::vector<int64_t> shape = root.dataset(offsets_of(name)).shape();
+  return shape.empty() ? 0 : shape[0] - 1;
+}
+
+int64_t samples_of(const Array& array, const h5::Group& root) {
+  return array.offsets.empty() ? root.dataset(array.field.name).shape()[0] : std::ssize(array.offsets) - 1;
 }
 
 }  // namespace
@@ -189,6 +441,7 @@ bool is_labelled_pictures(const std::string& path, const std::vector<program::Us
   const h5::File opened = h5::File::open(path);
   const h5::Group root = opened.root();
   if (!root.contains(kImages) || !root.contains(kLabels) || inputs.size() > 2) return false;
+  if (is_ragged(root, kImages) || is_ragged(root, kLabels)) return false;
   bool is_by_name = false;
   for (const program::UserInput& input : inputs) {
     const bool is_picture = input.name == kImages, is_label = input.name == kLabels;
@@ -224,42 +477,64 @@ void refuse_transforms(const spec::DataSection& section, const std::vector<std::
   }
 }
 
-std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names) {
+void refuse_padding(const spec::DataSection& section) {
+  const std::pair<bool, const char*> keys[] = {{!section.pad_values.empty(), "pad_values"},
+                                               {section.pad_multiple != 1, "pad_multiple"},
+                                               {section.bucket != 0, "bucket"}};
+  for (const auto& [is_set, key] : keys) {
+    if (!is_set) continue;
+    throw Error::make(Fault::spec, "data.{} is for arrays of samples of any length, and the model takes none", key)
+        .advise("remove it, or store the array with its offsets: NAME and NAME.offsets");
+  }
+}
+
+std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names,
+                                          const spec::DataSection& section) {
   const h5::File opened = h5::File::open(file.path);
   const h5::Group root = opened.root();
   std::vector<Array> arrays;
   int64_t samples = 0;
   for (const std::string& name : names) {
     arrays.push_back(read_array(file, root, name));
-    const int64_t rows = root.dataset(name).shape()[0];
-    if (arrays.size() > 1 && rows != samples)
+    const int64_t count = samples_of(arrays.back(), root);
+    if (arrays.size() > 1 && count != samples)
       throw Error::make(Fault::corrupt, "{}: {} has {} samples, {} has {}", file.path, names.front(), samples, name,
-                        rows)
+                        count)
           .advise(kArrayAdvice);
-    samples = rows;
+    samples = count;
   }
-  return std::make_unique<ArrayDataset>(std::move(arrays), samples);
+  take_pads(file.path, section, arrays);
+  return std::make_unique<ArrayDataset>(std::move(arrays), samples, section.pad_multiple);
 }
 
 std::vector<std::string> array_names(const std::string& path) {
   std::vector<std::pair<std::string, int64_t>> found;
   const h5::Group root = h5::File::open(path).root();
-  int64_t longest = 0;
+  int64_t most = 0;
   for (const h5::Child& child : root.children()) {
-    if (child.kind != h5::Child::Kind::dataset) continue;
+    if (child.kind != h5::Child::Kind::dataset || are_offsets(root, child.name)) continue;
     const h5::Dataset data = root.dataset(child.name);
     if (!array_type(data.type()) || data.shape().empty()) continue;
-    found.emplace_back(child.name, data.shape()[0]);
-    longest = std::max(longest, data.shape()[0]);
+    found.emplace_back(child.name, stored_samples(root, child.name));
+    most = std::max(most, found.back().second);
   }
-  std::vector<std::string> names;
-  for (const auto& [name, samples] : found)
-    if (samples == longest) names.push_back(name);
+  std::vector<std::string> names, derived;
+  for (const auto& [name, samples] : found) {
+    if (samples != most) continue;
+    names.push_back(name);
+    if (!is_ragged(root, name)) continue;
+    for (const std::string_view suffix : {kLengths, kMask})
+      if (const std::string made = name + std::string(suffix); !root.contains(made)) derived.push_back(made);
+  }
+  names.insert(names.end(), derived.begin(), derived.end());
   return names;
 }
 
 void require_same_arrays(const SampleShape& train, const SampleShape& test) {
-  if (train == test) return;
+  const auto without_length = [](const SampleShape& shape) {
+    return shape.with_lengths(std::vector<int64_t>(shape.parts.size(), 0));
+  };
+  if (without_length(train) == without_length(test)) return;
   throw Error::make(Fault::mismatch, "data: training samples are {}; test samples are {}", describe_arrays(train),
                     describe_arrays(test))
       .advise("give both files the same arrays with the same types and shapes");
@@ -268,7 +543,8 @@ void require_same_arrays(const SampleShape& train, const SampleShape& test) {
 std::string describe_arrays(const SampleShape& shape) {
   std::vector<std::string> words;
   for (const Field& field : shape.parts)
-    words.push_back(fmt::format("{} {} [{}]", field.name, program::type_name(field.type), fmt::join(field.dims, ", ")));
+    words.push_back(fmt::format("{} {} [{}{}]", field.name, program::type_name(field.type),
+                                field.is_ragged ? "up to " : "", fmt::join(field.dims, ", ")));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

@@ -4,6 +4,17 @@
 // Each named array is a dataset at the file's root, with samples as the first dimension. The values are integers,
 // booleans as h5py stores booleans, or floating-point numbers of any size, and are used unchanged. Types unknown to
 // torch are widened: uint16 to int32, uint32 and uint64 to int64.
+//
+// An array NAME with offsets, the array NAME.offsets, is ragged: its samples have lengths of their own. Sample i is the
+// rows [offsets[i], offsets[i + 1]) of NAME. The offsets are N + 1 whole numbers for N samples: they begin at 0, never
+// fall, and end at the number of rows. Arrays of equal lengths may share offsets by a link. A mini-batch is [samples,
+// longest sample, further dimensions]: shorter samples are filled at the end with the value of data.pad_values, and the
+// longest sample's length, at least 1, is rounded up to a multiple of data.pad_multiple. A model may also ask for
+//
+//   NAME_lengths    int64 [samples]: the length of each sample
+//   NAME_mask       bool [samples, longest sample]: true where a sample has a row
+//
+// unless the file has arrays of these names.
 
 #include <cstddef>
 #include <memory>
@@ -44,18 +55,24 @@ bool is_labelled_pictures(const std::string& path, const std::vector<program::Us
 // Throws Fault::spec naming a key of `section` that transforms pictures: arrays are used unchanged.
 void refuse_transforms(const spec::DataSection& section, const std::vector<std::string>& names);
 
-// Reads the arrays `names`, in the given order. Throws Fault::mismatch if an array is absent (listing the existing
-// arrays) or has an unsupported type, Fault::corrupt if the lengths differ or an array is damaged; Fault::io.
-std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names);
+// Throws Fault::spec naming a key of `section` for ragged arrays.
+void refuse_padding(const spec::DataSection& section);
 
-// The names of the file's arrays with as many samples as the longest array, in the order of the file's root. Throws
-// Fault::io or Fault::corrupt.
+// Reads the arrays `names`, in the given order. Ragged arrays are padded by the keys of `section`. Throws
+// Fault::mismatch if an array is absent (listing the existing arrays) or has an unsupported type, Fault::corrupt if the
+// numbers of samples differ, an array is damaged or offsets are wrong; Fault::spec for padding that does not fit the
+// arrays; Fault::io.
+std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names,
+                                          const spec::DataSection& section);
+
+// The names of the file's arrays with as many samples as the array of the most samples, in the order of the file's
+// root; then the lengths and masks of the ragged ones. Throws Fault::io or Fault::corrupt.
 std::vector<std::string> array_names(const std::string& path);
 
-// Throws Fault::mismatch naming the first array with a different type or shape.
+// Throws Fault::mismatch naming the first array with a different type or shape. Ragged arrays may differ in length.
 void require_same_arrays(const SampleShape& train, const SampleShape& test);
 
-// "ids int64 [128], mask uint8 [128]"
+// "ids int64 [up to 128], mask uint8 [128]"
 std::string describe_arrays(const SampleShape& shape);
 
 }  // namespace estrain::data

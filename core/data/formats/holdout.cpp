@@ -29,6 +29,10 @@ class Part : public Dataset {
   }
   int64_t stored_number(int64_t index) const override { return all_->stored_number(number(index)); }
   int64_t stored() const override { return all_->stored(); }
+  int64_t length(int64_t index) const override { return all_->length(number(index)); }
+  std::vector<int64_t> lengths_of(std::span<const int64_t> indices) const override {
+    return all_->lengths_of(numbers(indices));
+  }
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override {
     all_->read(number(index), draw, out_input, out_target);
   }
@@ -36,15 +40,19 @@ class Part : public Dataset {
     all_->read_fields(number(index), draw, out);
   }
   void read_run(const SampleRun& run) const override {
-    std::vector<int64_t> numbers;
-    for (const int64_t index : run.indices) numbers.push_back(number(index));
+    const std::vector<int64_t> of_run = numbers(run.indices);
     SampleRun of_all = run;
-    of_all.indices = numbers;
+    of_all.indices = of_run;
     all_->read_run(of_all);
   }
 
  private:
   int64_t number(int64_t index) const { return samples_[static_cast<size_t>(index)]; }
+  std::vector<int64_t> numbers(std::span<const int64_t> indices) const {
+    std::vector<int64_t> numbers;
+    for (const int64_t index : indices) numbers.push_back(number(index));
+    return numbers;
+  }
 
   const std::shared_ptr<const Dataset> all_;
   const std::vector<int64_t> samples_;

@@ -44,6 +44,7 @@ Evaluation::Evaluation(const Dataset& test, const EvaluationOptions& options)
               {.readers = options.readers,
                .prefetch = options.prefetch,
                .batch = std::min(options.batch, test.size()),
-               .memory = options.memory}) {}
+               .memory = options.memory,
+               .pads_to_longest = options.pads_to_longest}) {}
 
 }  // namespace estrain::data

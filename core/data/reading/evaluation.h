@@ -17,7 +17,8 @@ struct EvaluationOptions {
   int64_t first = 0, stride = 1;  // batches first, first + stride, …
   int64_t readers = 1;
   int64_t prefetch = 4;
-  HostMemory memory = {};  // memory for mini-batches; empty: ordinary memory
+  HostMemory memory = {};        // memory for mini-batches; empty: ordinary memory
+  bool pads_to_longest = false;  // ragged arrays: every mini-batch to the longest sample of the data set
 };
 
 class Evaluation {

@@ -54,7 +54,7 @@ class TrainingPlan : public BatchPlan {
 Loader::Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Step start, const LoaderOptions& options)
     : reader_(dataset, std::make_unique<TrainingPlan>(sampler, ests, start, options),
               {options.readers, options.prefetch, sampler.batch(), options.most_readers, options.most_prefetch,
-               options.memory}) {}
+               options.memory, options.pads_to_longest}) {}
 
 LoadedBatch Loader::next() {
   std::optional<LoadedBatch> batch = reader_.next();

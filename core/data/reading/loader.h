@@ -28,6 +28,7 @@ struct LoaderOptions {
   int64_t most_prefetch = 1;     // if larger than `prefetch`: tune the read-ahead up to this
   HostMemory memory = {};        // memory for mini-batches; empty: ordinary memory
   std::optional<Mixing> mixing = {};  // of the images of each mini-batch; nothing: not mixed
+  bool pads_to_longest = false;       // ragged arrays: every mini-batch to the longest sample of the data set
 };
 
 class Loader {

@@ -29,6 +29,38 @@ class BlockedSignals {
   sigset_t before_;
 };
 
+// Adds the lengths of ragged arrays to the mini-batches of another plan.
+class PaddedPlan : public BatchPlan {
+ public:
+  PaddedPlan(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, bool pads_to_longest)
+      : dataset_(dataset), plan_(std::move(plan)) {
+    if (!pads_to_longest) return;
+    for (const SampleShape::Field& part : dataset.shape().parts) longest_.push_back(part.is_ragged ? part.dims[0] : 0);
+  }
+
+  std::optional<BatchRequest> following() override {
+    std::optional<BatchRequest> request = plan_->following();
+    if (!request) return request;
+    request->lengths = longest_;
+    if (!longest_.empty()) return request;
+    std::vector<int64_t> samples(static_cast<size_t>(request->size));
+    plan_->indices(*request, 0, samples);
+    request->lengths = dataset_.lengths_of(samples);
+    return request;
+  }
+  void indices(const BatchRequest& request, int64_t first, std::span<int64_t> out) const override {
+    plan_->indices(request, first, out);
+  }
+  SampleDraw draw(const BatchRequest& request, int64_t index, int64_t place) const override {
+    return plan_->draw(request, index, place);
+  }
+
+ private:
+  const Dataset& dataset_;
+  const std::unique_ptr<BatchPlan> plan_;
+  std::vector<int64_t> longest_;
+};
+
 }  // namespace
 
 void ClaimQueue::want_readers(int64_t wanted) {
@@ -86,28 +118,25 @@ bool ClaimQueue::may_open() const {
   return !opening_ && !exhausted_ && static_cast<int64_t>(slots_.size()) < prefetch_;
 }
 
-// Releases the lock while allocating memory: the consumer can continue. Allocating page-locked memory may take long.
+// Releases the lock while allocating memory and asking the plan: the consumer can continue. Allocating page-locked
+// memory may take long, and so may the order of an epoch, which the lengths of ragged arrays follow from.
 void ClaimQueue::open_slot(std::unique_lock<std::mutex>& lock) {
   opening_ = true;
   lock.unlock();
   BatchPool::Lease buffer;
+  std::optional<BatchRequest> request;
   std::exception_ptr failure;
   try {
     buffer = pool_->take();
+    request = plan_.following();
   } catch (...) {
     failure = std::current_exception();
   }
   lock.lock();
   opening_ = false;
-  try {
-    if (failure) std::rethrow_exception(failure);
-    const std::optional<BatchRequest> request = plan_.following();
-    exhausted_ = !request;
-    if (request) slots_.push_back({*request, std::move(buffer), 0, 0, 0, nullptr});
-  } catch (...) {
-    exhausted_ = true;
-    plan_failure_ = std::current_exception();
-  }
+  exhausted_ = !request || failure;
+  plan_failure_ = failure;
+  if (!exhausted_) slots_.push_back({std::move(*request), std::move(buffer), 0, 0, 0, nullptr});
   if (exhausted_) ready_.notify_all();
 }
 
@@ -149,7 +178,8 @@ void ClaimQueue::finish(const Claim& claimed, const std::exception_ptr& failure)
 ReadAhead::ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, const Options& options)
     : dataset_(dataset),
       shape_(dataset.shape()),
-      plan_(std::move(plan)),
+      plan_(shape_.is_ragged() ? std::make_unique<PaddedPlan>(dataset, std::move(plan), options.pads_to_longest)
+                               : std::move(plan)),
       queue_(*plan_, std::make_shared<BatchPool>(shape_, options.batch, options.memory), options.prefetch) {
   if (options.readers < 1 || options.prefetch < 1)
     throw Error::make(Fault::bug, "{} readers, {} batches ahead: both must be positive", options.readers,
@@ -237,10 +267,12 @@ void ReadAhead::fill(const ClaimQueue::Claim& claimed) const {
                 .out = {},
                 .targets = buffer.targets() + claimed.first * shape_.targets(),
                 .is_abandoned = [this] { return queue_.is_stopped(); }};
-  const size_t arrays = shape_.kind == SampleShape::Kind::fields ? shape_.parts.size() : 1;
+  run.lengths = slot.request.lengths;
+  const SampleShape shape = shape_.with_lengths(run.lengths);
+  const size_t arrays = shape.kind == SampleShape::Kind::fields ? shape.parts.size() : 1;
   for (size_t i = 0; i < arrays; ++i) {
-    std::byte* first = shape_.kind == SampleShape::Kind::fields ? buffer.field(i) : buffer.input();
-    run.out.push_back(first + static_cast<size_t>(claimed.first) * shape_.bytes_of_input(i));
+    std::byte* first = shape.kind == SampleShape::Kind::fields ? buffer.field(i) : buffer.input();
+    run.out.push_back(first + static_cast<size_t>(claimed.first) * shape.bytes_of_input(i));
   }
   dataset_.read_run(run);
 }

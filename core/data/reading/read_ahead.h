@@ -105,12 +105,13 @@ class ClaimQueue {
 class ReadAhead {
  public:
   struct Options {
-    int64_t readers = 1;        // threads, at least 1; fewer if the system refuses more
-    int64_t prefetch = 4;       // mini-batches being read, or ready but not yet taken; at least 1
-    int64_t batch = 1;          // samples of the largest mini-batch
-    int64_t most_readers = 1;   // if larger than `readers`: tune the number up to this (reader_tuning.h)
-    int64_t most_prefetch = 1;  // if larger than `prefetch`: tune the read-ahead up to this
-    HostMemory memory = {};     // memory for mini-batches; empty: ordinary memory
+    int64_t readers = 1;           // threads, at least 1; fewer if the system refuses more
+    int64_t prefetch = 4;          // mini-batches being read, or ready but not yet taken; at least 1
+    int64_t batch = 1;             // samples of the largest mini-batch
+    int64_t most_readers = 1;      // if larger than `readers`: tune the number up to this (reader_tuning.h)
+    int64_t most_prefetch = 1;     // if larger than `prefetch`: tune the read-ahead up to this
+    HostMemory memory = {};        // memory for mini-batches; empty: ordinary memory
+    bool pads_to_longest = false;  // ragged arrays: every mini-batch to the longest sample of the data set
   };
 
   // Starts reading. `dataset` must outlive the object (Batches may outlive both). Throws Fault::io if no thread can be

@@ -28,6 +28,7 @@ struct BatchRequest {
   int64_t number = 0;        // training: counted from the loader's start; evaluation: samples [number * batch, …)
   int64_t size = 0;          // samples
   std::optional<Mix> mix{};  // of the images and labels
+  std::vector<int64_t> lengths{};  // of each array, where some are ragged (SampleShape::with_lengths)
 };
 
 class BatchBuffer {
@@ -73,14 +74,15 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
 class LoadedBatch {
  public:
   LoadedBatch(const BatchRequest& request, const SampleShape& shape, BatchPool::Lease buffer)
-      : request_(request), shape_(shape), buffer_(std::move(buffer)) {}
+      : request_(request), shape_(shape.with_lengths(request.lengths)), buffer_(std::move(buffer)) {}
 
   VirtualRank rank() const { return request_.rank; }
   Cursor cursor() const { return request_.cursor; }
   int64_t number() const { return request_.number; }
   int64_t size() const { return request_.size; }
 
-  // The shape of a sample. The input is {size, shape...}: float32 through floats(), tokens int64 through tokens().
+  // The shape of a sample; ragged arrays have the length of this mini-batch. The input is {size, shape...}: float32
+  // through floats(), tokens int64 through tokens().
   const SampleShape& shape() const { return shape_; }
   float* floats() const { return reinterpret_cast<float*>(buffer_->input()); }
   int64_t* tokens() const { return reinterpret_cast<int64_t*>(buffer_->input()); }

@@ -40,6 +40,7 @@ enum class PhiloxStream : uint32_t {
   synthetic_prototype = 2,
   synthetic_noise = 3,
   class_groups = 4,
+  buckets = 5,
   cut = 16,           // and the next 15 numbers: a number for each try of a cut
   jitter = 32,        // and the next number
   erase = 48,         // and the next 15 numbers: a number for each try of a rectangle

@@ -46,6 +46,7 @@ Sampler::Sampler(const Options& options) : options_(options) {
   if (!options_.weights.empty()) weighted_.emplace(options_.weights);
   if (options_.per_class > 0) groups_.emplace(options_.labels, options_.per_class, options_.seed);
   if (groups_) check_groups();
+  if (options_.bucket > 0) buckets_ = {std::move(options_.lengths), options_.bucket, options_.seed};
   schedule_ = {each, batch, drop_last, changes};
   if (!schedule_.has_empty_epoch()) return;
   int64_t largest = batch;
@@ -89,7 +90,7 @@ void Sampler::indices(Cursor cursor, VirtualRank rank, int64_t first, std::span<
   const auto permutation = options_.shuffle || weighted_ ? order(cursor.epoch) : nullptr;
   int64_t position = place_of(cursor, rank, first);
   for (int64_t& index : out) {
-    const int64_t place = position % options_.dataset_size;
+    const int64_t place = buckets_ ? position : position % options_.dataset_size;
     index = permutation ? (*permutation)[static_cast<size_t>(place)] : place;
     position += options_.ests;
   }
@@ -100,12 +101,22 @@ std::shared_ptr<const Sampler::Order> Sampler::order(Epoch epoch) const {
   CachedOrder& cached = cache_[epoch.value & 1];
   if (!cached.order || cached.epoch != epoch) {
     cached.order.reset();
-    const uint64_t seed = options_.seed + static_cast<uint64_t>(epoch.value);
-    cached.order =
-        std::make_shared<const Order>(weighted_ ? weighted_->draw(seed) : randperm(options_.dataset_size, seed));
+    cached.order = std::make_shared<const Order>(list_of(epoch));
     cached.epoch = epoch;
   }
   return cached.order;
+}
+
+// With buckets, the list has a place for each sample of each EST.
+Sampler::Order Sampler::list_of(Epoch epoch) const {
+  const uint64_t seed = options_.seed + static_cast<uint64_t>(epoch.value);
+  Order list = weighted_ ? weighted_->draw(seed) : randperm(options_.dataset_size, seed);
+  if (!buckets_) return list;
+  const auto places = static_cast<size_t>(samples_per_est() * options_.ests);
+  list.reserve(places);
+  while (list.size() < places) list.push_back(list[list.size() - static_cast<size_t>(options_.dataset_size)]);
+  buckets_->order(list, schedule_.batch_size(schedule_.end_of(epoch)), options_.ests, epoch);
+  return list;
 }
 
 std::vector<int64_t> randperm(int64_t n, uint64_t seed) {

@@ -11,6 +11,10 @@
 // permutation. In groups of classes, a rank's list has ceil(n / N) places, rounded down to whole groups, and each
 // mini-batch is drawn on its own (class_groups.h). An epoch is then as many samples as without, but not each sample
 // once.
+//
+// With buckets, the list of an epoch, by permutation or by weights, is ordered anew by the lengths of samples
+// (length_buckets.h), for the batch size of the epoch's first step: a change of the batch size in mid-epoch keeps the
+// order, as the steps before the change have taken their samples from that order.
 
 #include <cstdint>
 #include <memory>
@@ -21,6 +25,7 @@
 
 #include "core/base/ids.h"
 #include "core/data/sampling/class_groups.h"
+#include "core/data/sampling/length_buckets.h"
 #include "core/data/sampling/weighted_draws.h"
 #include "core/job/batches/batch_schedule.h"
 
@@ -57,6 +62,8 @@ class Sampler {
     std::vector<double> weights = {};                // of each sample; empty: no draws by weight
     std::vector<int64_t> labels = {};                // in groups of classes: the class of each sample
     int64_t per_class = 0;                           // samples of a group; 0: no groups
+    std::vector<int64_t> lengths = {};               // with buckets: the length of each sample
+    int64_t bucket = 0;                              // steps of a bucket; 0: no buckets
   };
 
   // Throws Fault::infeasible if an epoch would have no mini-batch: an empty data set, or drop_last with a batch larger
@@ -90,10 +97,12 @@ class Sampler {
 
   void check_groups() const;
   std::shared_ptr<const Order> order(Epoch epoch) const;
+  Order list_of(Epoch epoch) const;
 
   Options options_;
   std::optional<WeightedDraws> weighted_;
   std::optional<ClassGroups> groups_;
+  std::optional<LengthBuckets> buckets_;
   batches::BatchSchedule schedule_;
   mutable std::mutex mutex_;
   mutable CachedOrder cache_[2];  // by parity: readers may be in an epoch and, a few batches ahead, in the next

@@ -139,6 +139,10 @@ struct DataSection {
   // loading; does not affect the bits
   int64_t readers = 1;   // reader threads (python: processes) of a worker, whatever its number of ESTs; 0: tuned
   int64_t prefetch = 4;  // mini-batches read ahead of need, per worker
+  // hdf5, arrays whose samples have lengths of their own (data/formats/hdf5_arrays.h)
+  std::vector<std::string> pad_values;  // "NAME=VALUE": what fills the end of a shorter sample; otherwise 0
+  int64_t pad_multiple = 1;             // mini-batches are padded to a multiple of this length
+  int64_t bucket = 0;                   // steps whose samples are sorted by length; 0: not sorted
 
   bool operator==(const DataSection&) const = default;
 };

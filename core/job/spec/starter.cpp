@@ -52,6 +52,9 @@ std::string data_of(const DataSection& data) {
   add_key(text, format.is_code ? "file" : "path", format.is_code ? data.file : data.path);
   add_key(text, "test_path", data.test_path);
   add_key(text, "python", data.python);
+  if (!data.pad_values.empty())
+    text += fmt::format("pad_values = [{}]    # fills the end of shorter samples: a target that does not count\n",
+                        toml::literal(data.pad_values.front()));
   text += fmt::format("batch = {}                 # samples per EST: a step takes {} x {}\n", starter_batch,
                       starter_ests, starter_batch);
   if (data.drop_last) text += "drop_last = true          # the last mini-batch would have one sample\n";

@@ -316,6 +316,8 @@ void Combinations::sampler() {
           fmt::format("data.sampler = \"{}\" draws at random: it needs data.shuffle = true", to_string(data.sampler)));
   require(data.sampler != Sampler::weighted || !data.sample_weights.empty(), {"data.sampler", "data.sample_weights"},
           "\"weighted\" needs data.sample_weights, the file of the weights");
+  require(data.bucket == 0 || data.shuffle, {"data.bucket", "data.shuffle"},
+          "steps of sorted samples come in a random order: data.bucket needs data.shuffle = true");
   if (data.sampler != Sampler::per_class) return;
   require(data.per_class > 0, {"data.sampler", "data.per_class"},
           "\"per_class\" needs data.per_class, the number of samples of a class in a mini-batch");

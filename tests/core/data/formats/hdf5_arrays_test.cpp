@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 #include <hdf5.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 
 #include "core/data/format_table.h"
 #include "core/data/job_data.h"
+#include "core/data/reading/evaluation.h"
 #include "core/data/reading/loader.h"
 #include "core/formats/h5/file.h"
 #include "tests/contains.h"
@@ -214,6 +217,157 @@ TEST_CASE("booleans that h5py stored are booleans") {
   const Error error = error_of([&] { open_arrays(path, {"colour"}); });
   CHECK(error.fault() == Fault::mismatch);
   CHECK(contains(error.message(), "colour holds neither integers, booleans"));
+}
+
+// Four samples of the lengths 2, 0, 3, 1.
+void four_ragged(h5::Group& root) {
+  add<int32_t>(root, "ids", h5::Type::i32, {6}, {11, 12, 31, 32, 33, 41});
+  add<int64_t>(root, "ids.offsets", h5::Type::i64, {5}, {0, 2, 2, 5, 6});
+  add<float>(root, "sound", h5::Type::f32, {6, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  add<uint32_t>(root, "sound.offsets", h5::Type::u32, {5}, {0, 2, 2, 5, 6});
+  add<uint8_t>(root, "kind", h5::Type::u8, {4}, {1, 2, 3, 4});
+}
+
+DataPair open_padded(const std::string& path, const std::vector<std::string>& names,
+                     const std::vector<std::string>& pads, int64_t multiple = 1, double holdout = 0) {
+  spec::DataSection section;
+  section.format = spec::DataFormat::hdf5;
+  section.path = path;
+  section.pad_values = pads;
+  section.pad_multiple = multiple;
+  section.holdout = holdout;
+  return open(section, 0, 1, std::nullopt, names);
+}
+
+// The mini-batches of `batch` samples in the order of the file.
+std::vector<LoadedBatch> batches_of(const Dataset& samples, int64_t batch, bool pads_to_longest = false) {
+  Evaluation evaluation(samples, {.batch = batch, .readers = 2, .pads_to_longest = pads_to_longest});
+  std::vector<LoadedBatch> batches;
+  while (std::optional<LoadedBatch> next = evaluation.next()) batches.push_back(std::move(*next));
+  return batches;
+}
+
+TEST_CASE("samples of a ragged array are padded at the end to the longest of their mini-batch") {
+  const ScratchFolder folder;
+  const DataPair pair = open_padded(file_of(folder, "a.h5", four_ragged),
+                                    {"ids", "kind", "sound", "ids_lengths", "sound_mask"}, {"ids=-7", "sound=0.5"});
+  CHECK(pair.train->size() == 4);
+  CHECK(describe_arrays(pair.train->shape()) ==
+        "ids int32 [up to 3], kind uint8 [], sound float32 [up to 3, 2], ids_lengths int64 [], sound_mask bool [up to "
+        "3]");
+  const std::vector<LoadedBatch> batches = batches_of(*pair.train, 2);
+  REQUIRE(batches.size() == 2);
+  CHECK(describe_arrays(batches[0].shape()) ==
+        "ids int32 [up to 2], kind uint8 [], sound float32 [up to 2, 2], ids_lengths int64 [], sound_mask bool [up to "
+        "2]");
+  CHECK(values<int32_t>(batches[0], 0, 4) == std::vector<int32_t>{11, 12, -7, -7});
+  CHECK(values<uint8_t>(batches[0], 1, 2) == std::vector<uint8_t>{1, 2});
+  CHECK(values<float>(batches[0], 2, 8) == std::vector<float>{1, 2, 3, 4, 0.5f, 0.5f, 0.5f, 0.5f});
+  CHECK(values<int64_t>(batches[0], 3, 2) == std::vector<int64_t>{2, 0});
+  CHECK(values<uint8_t>(batches[0], 4, 4) == std::vector<uint8_t>{1, 1, 0, 0});
+  CHECK(values<int32_t>(batches[1], 0, 6) == std::vector<int32_t>{31, 32, 33, 41, -7, -7});
+  CHECK(values<float>(batches[1], 2, 12) == std::vector<float>{5, 6, 7, 8, 9, 10, 11, 12, 0.5f, 0.5f, 0.5f, 0.5f});
+  CHECK(values<uint8_t>(batches[1], 4, 6) == std::vector<uint8_t>{1, 1, 1, 1, 0, 0});
+  // Of one sample each: an empty one has the length 1.
+  const std::vector<LoadedBatch> single = batches_of(*pair.train, 1);
+  CHECK(values<int32_t>(single[1], 0, 1) == std::vector<int32_t>{-7});
+  CHECK(single[1].shape().parts[0].dims == std::vector<int64_t>{1});
+  // For trials and for outputs of one shape.
+  const std::vector<LoadedBatch> longest = batches_of(*pair.train, 2, true);
+  CHECK(values<int32_t>(longest[0], 0, 6) == std::vector<int32_t>{11, 12, -7, -7, -7, -7});
+}
+
+TEST_CASE("lengths are rounded up to a multiple, and samples that are held out keep theirs") {
+  const ScratchFolder folder;
+  const std::string path = file_of(folder, "a.h5", four_ragged);
+  const DataPair rounded = open_padded(path, {"ids", "ids_mask"}, {}, 4);
+  CHECK(describe_arrays(rounded.train->shape()) == "ids int32 [up to 4], ids_mask bool [up to 4]");
+  CHECK(values<int32_t>(batches_of(*rounded.train, 2)[0], 0, 8) == std::vector<int32_t>{11, 12, 0, 0, 0, 0, 0, 0});
+  const DataPair divided = open_padded(path, {"ids", "kind"}, {}, 1, 0.25);
+  REQUIRE(divided.train->size() == 3);
+  REQUIRE(divided.test->size() == 1);
+  for (const Dataset* set : {divided.train.get(), divided.test.get()}) {
+    const std::vector<int64_t> lengths = {0, 2, 0, 3, 1};  // by `kind`
+    for (const LoadedBatch& batch : batches_of(*set, 1)) {
+      const int64_t length = lengths[values<uint8_t>(batch, 1, 1)[0]];
+      CHECK(set->length(batch.indices()[0]) == length);
+      CHECK(batch.shape().parts[0].dims[0] == std::max<int64_t>(1, length));
+    }
+  }
+}
+
+TEST_CASE("offsets that do not fit the array are refused in words") {
+  const auto with_offsets = [](const std::vector<int64_t>& offsets) -> Fill {
+    return [offsets](h5::Group& root) {
+      add<int64_t>(root, "ids", h5::Type::i64, {6}, {1, 2, 3, 4, 5, 6});
+      add<int64_t>(root, "ids.offsets", h5::Type::i64, {std::ssize(offsets)}, offsets);
+    };
+  };
+  const auto words = [&](const std::vector<int64_t>& offsets) {
+    return complaint(with_offsets(offsets), {"ids"}, Fault::corrupt);
+  };
+  CHECK(contains(words({1, 2, 6}), "ids.offsets begins at 1, not at 0"));
+  CHECK(contains(words({0, 4, 3, 6}), "ids.offsets falls from 4 to 3, at sample 1"));
+  CHECK(contains(words({0, 4, 5}), "ids.offsets ends at 5, but the array has 6 rows"));
+  CHECK(contains(words({0, 4, 7}), "ids.offsets ends at 7, but the array has 6 rows"));
+  const Fill fractions = [](h5::Group& root) {
+    add<int64_t>(root, "ids", h5::Type::i64, {2}, {1, 2});
+    add<float>(root, "ids.offsets", h5::Type::f32, {2}, {0, 2});
+  };
+  CHECK(contains(complaint(fractions, {"ids"}, Fault::mismatch),
+                 "ids.offsets is float32 [2], not a list of whole numbers"));
+  const Fill uneven = [](h5::Group& root) {
+    four_ragged(root);
+    add<int64_t>(root, "three", h5::Type::i64, {3}, {1, 2, 3});
+  };
+  CHECK(contains(complaint(uneven, {"ids", "three"}, Fault::corrupt), "ids has 4 samples, three has 3"));
+  CHECK(contains(complaint(four_ragged, {"ids", "kind_lengths"}, Fault::mismatch), "lacks dataset kind_lengths"));
+}
+
+TEST_CASE("padding that does not fit the arrays is refused in words") {
+  const ScratchFolder folder;
+  const std::string path = file_of(folder, "a.h5", four_ragged);
+  const auto words = [&](const std::vector<std::string>& arrays, const std::vector<std::string>& pads,
+                         int64_t multiple = 1) {
+    const Error error = error_of([&] { open_padded(path, arrays, pads, multiple); });
+    CHECK(error.fault() == Fault::spec);
+    CHECK(!error.advice().empty());
+    return error.message();
+  };
+  CHECK(contains(words({"ids"}, {"ids"}), "\"ids\" is not an array and a number"));
+  CHECK(contains(words({"ids"}, {"ids=1x"}), "\"ids=1x\" is not an array and a number"));
+  CHECK(contains(words({"ids"}, {"ids=nan"}), "is not an array and a number"));
+  CHECK(contains(words({"ids"}, {"ids=1", "ids=2"}), "ids has two values"));
+  CHECK(contains(words({"ids"}, {"ids=0.5"}), "holds int32, which does not have the value 0.5"));
+  CHECK(contains(words({"ids"}, {"ids=3000000000"}), "holds int32, which does not have the value 3000000000"));
+  CHECK(contains(words({"ids", "kind"}, {"kind=1"}), "kind is no ragged array that the model takes; these are: ids"));
+  CHECK(contains(words({"kind"}, {}, 8), "data.pad_multiple is for arrays of samples of any length"));
+  CHECK(contains(words({"kind"}, {"kind=1"}), "kind is no ragged array that the model takes; these are: none"));
+}
+
+TEST_CASE(
+    "a module in Python is offered ragged arrays with their lengths and masks; a test set has lengths of its own") {
+  const ScratchFolder folder;
+  const std::string path = file_of(folder, "a.h5", [](h5::Group& root) {
+    four_ragged(root);
+    add<uint8_t>(root, "sound_mask", h5::Type::u8, {4}, {1, 0, 1, 0});  // the file's own
+  });
+  CHECK(array_names(path) ==
+        std::vector<std::string>{"ids", "sound", "kind", "sound_mask", "ids_lengths", "ids_mask", "sound_lengths"});
+  const DataPair own = open_arrays(path, {"sound_mask"});
+  CHECK(describe_arrays(own.train->shape()) == "sound_mask uint8 []");
+  const std::string longer = file_of(folder, "b.h5", [](h5::Group& root) {
+    add<int32_t>(root, "ids", h5::Type::i32, {9}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+    add<int64_t>(root, "ids.offsets", h5::Type::i64, {3}, {0, 8, 9});
+  });
+  const DataPair pair = open_arrays(path, {"ids"}, longer);
+  CHECK(describe_arrays(pair.test->shape()) == "ids int32 [up to 8]");
+  const std::string labelled = file_of(folder, "c.h5", [](h5::Group& root) {
+    add<uint8_t>(root, "images", h5::Type::u8, {2, 1, 2, 2}, std::vector<uint8_t>(8, 255));
+    add<int64_t>(root, "labels", h5::Type::i64, {2}, {0, 1});
+    add<int64_t>(root, "labels.offsets", h5::Type::i64, {3}, {0, 0, 2});
+  });
+  CHECK_FALSE(is_labelled_pictures(labelled, {}));
 }
 
 TEST_CASE("a job's programs are files of the job, and tell which arrays it takes") {

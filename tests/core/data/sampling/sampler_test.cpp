@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -59,6 +60,131 @@ TEST_CASE("behind a change of the batch size, an EST goes on with the samples th
   CHECK(Sampler(options).batch() == 8);
   options.drop_last = true;
   CHECK(contains(error_of([&] { Sampler{options}; }).message(), "data.batch = 9"));
+}
+
+namespace {
+
+// Lengths 1 to 20, most of them short.
+std::vector<int64_t> skewed_lengths(int64_t samples) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < samples; ++i) lengths.push_back(1 + 19 * (i * i % 101) * (i * i % 101) / 10000);
+  return lengths;
+}
+
+Sampler::Options bucketed(int64_t samples, int64_t ests, int64_t batch, int64_t bucket) {
+  Sampler::Options options{samples, ests, batch, true, false, 7};
+  options.lengths = skewed_lengths(samples);
+  options.bucket = bucket;
+  return options;
+}
+
+std::multiset<int64_t> samples_of(const std::vector<Batches>& epoch) {
+  std::multiset<int64_t> samples;
+  for (const Batches& batches : epoch)
+    for (const std::vector<int64_t>& batch : batches) samples.insert(batch.begin(), batch.end());
+  return samples;
+}
+
+// The padded places of an epoch.
+int64_t places_of(const std::vector<Batches>& epoch, const std::vector<int64_t>& lengths) {
+  int64_t places = 0;
+  for (const Batches& batches : epoch) {
+    for (const std::vector<int64_t>& batch : batches) {
+      int64_t longest = 0;
+      for (const int64_t sample : batch) longest = std::max(longest, lengths[static_cast<size_t>(sample)]);
+      places += longest * std::ssize(batch);
+    }
+  }
+  return places;
+}
+
+}  // namespace
+
+TEST_CASE("buckets order the samples of an epoch anew: the same ones, with little padding") {
+  Sampler::Options options = bucketed(1001, 3, 8, 10);  // 334 each: 41 whole steps and one of 6 samples
+  const Sampler sorted(options);
+  options.bucket = 0;
+  const Sampler plain(options);
+  int64_t with = 0, without = 0;
+  for (const int64_t epoch : {0, 1, 5}) {
+    const std::vector<Batches> order = epoch_of(sorted, epoch), before = epoch_of(plain, epoch);
+    CHECK(samples_of(order) == samples_of(before));
+    CHECK(order != before);
+    for (size_t rank = 0; rank < 3; ++rank) CHECK(order[rank].back() == before[rank].back());  // the short ones
+    with += places_of(order, options.lengths), without += places_of(before, options.lengths);
+  }
+  CHECK(with < without * 2 / 3);
+  CHECK(epoch_of(sorted, 0) != epoch_of(sorted, 1));
+}
+
+TEST_CASE(
+    "a window of buckets has the samples of its own steps, sorted; the ESTs of a step have neighbouring lengths") {
+  const Sampler::Options options = bucketed(960, 4, 6, 8);
+  const Sampler sampler(options), plain(960, 4, 6, true, false, 7);
+  const std::vector<Batches> order = epoch_of(sampler, 2), before = epoch_of(plain, 2);
+  const auto length = [&](int64_t sample) { return options.lengths[static_cast<size_t>(sample)]; };
+  int64_t rising = 0;
+  std::set<size_t> shortest_at;
+  for (size_t window = 0; window < 5; ++window) {
+    std::multiset<int64_t> ours, theirs;
+    std::map<int64_t, int64_t> steps;  // shortest and longest sample
+    for (size_t step = window * 8; step < window * 8 + 8; ++step) {
+      std::vector<int64_t> lengths;
+      size_t shortest = 0;
+      for (size_t rank = 0; rank < 4; ++rank) {
+        const std::vector<int64_t>& batch = order[rank][step];
+        ours.insert(batch.begin(), batch.end());
+        theirs.insert(before[rank][step].begin(), before[rank][step].end());
+        for (const int64_t sample : batch) lengths.push_back(length(sample));
+        CHECK(std::ranges::is_sorted(batch, {}, length));
+        if (length(batch.front()) < length(order[shortest][step].front())) shortest = rank;
+      }
+      shortest_at.insert(shortest);
+      std::ranges::sort(lengths);
+      int64_t& longest = steps[lengths.front()];
+      longest = std::max(longest, lengths.back());
+      if (step % 8 > 0) rising += length(order[0][step].front()) >= length(order[0][step - 1].front());
+    }
+    CHECK(ours == theirs);
+    int64_t last = 0;
+    for (const auto& [shortest, longest] : steps) {
+      CHECK(shortest >= last);
+      last = longest;
+    }
+  }
+  CHECK(shortest_at.size() == 4);  // no EST always has the shortest mini-batch
+  CHECK(rising < 33);              // of 35: steps come in a random order
+}
+
+TEST_CASE(
+    "a step's samples do not depend on what was asked before; a change of the batch keeps a begun epoch's order") {
+  Sampler::Options options = bucketed(240, 2, 6, 5);  // 20 steps an epoch
+  const Sampler whole(options);
+  CHECK(Sampler(options).indices(Step(33), VirtualRank(1)) == whole.indices(Step(33), VirtualRank(1)));
+  std::vector<int64_t> of_rank;
+  for (int64_t step = 0; step < 20; ++step)
+    for (const int64_t sample : whole.indices(Step(step), VirtualRank(0))) of_rank.push_back(sample);
+  options.changes = {{7, 3, 1}};
+  const Sampler changed(options);
+  std::vector<int64_t> taken;
+  for (int64_t step = 0; step < 7 + 26; ++step)
+    for (const int64_t sample : changed.indices(Step(step), VirtualRank(0))) taken.push_back(sample);
+  CHECK(taken == of_rank);
+  options.changes = {};
+  options.batch = 3;  // the next epoch is sorted for the new batch
+  CHECK(changed.indices(Step(33), VirtualRank(1)) == Sampler(options).indices(Step(40), VirtualRank(1)));
+}
+
+TEST_CASE("buckets of repeated samples: more ESTs than samples, and draws by weight") {
+  const std::vector<Batches> repeated = epoch_of(Sampler(bucketed(3, 8, 1, 4)), 0);
+  const std::vector<Batches> plain = epoch_of(Sampler(3, 8, 1, true, false, 7), 0);
+  CHECK(samples_of(repeated) == samples_of(plain));
+  Sampler::Options options = bucketed(100, 2, 5, 4);
+  options.weights = std::vector<double>(100, 1);
+  const Sampler drawn(options);
+  options.bucket = 0;
+  CHECK(samples_of(epoch_of(drawn, 1)) == samples_of(epoch_of(Sampler(options), 1)));
+  CHECK(epoch_of(drawn, 1) != epoch_of(Sampler(options), 1));
 }
 
 TEST_CASE("epochs in any order give the same samples") {

@@ -160,6 +160,7 @@ class Draw {
                               data.format == DataFormat::images || data.format == DataFormat::webdataset ||
                               is_for_gpt(data.format);
     if (may_hold_out && data.test_path.empty() && data.test_file.empty()) data.holdout = maybe(0.99);
+    if (data.format == DataFormat::hdf5) data.pad_values = {text() + "=-1"}, data.pad_multiple = integer(1, 99);
     if (data.format == DataFormat::tokens) data.token_type = word<TokenType>();
   }
 
@@ -169,7 +170,8 @@ class Draw {
     data.sampler = coin() ? Sampler::all : has_labels && coin() ? Sampler::balanced : Sampler::weighted;
     if (data.format == DataFormat::voc && data.sampler == Sampler::balanced) data.sampler = Sampler::all;
     if (data.sampler == Sampler::weighted) data.sample_weights = path();
-    if (data.sampler != Sampler::all) data.shuffle = true;
+    if (data.format == DataFormat::hdf5) data.bucket = integer(0, 99);
+    if (data.sampler != Sampler::all || data.bucket != 0) data.shuffle = true;
   }
 
   void images(DataSection& data) {
