@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cmd/commands.h"
 #include "cmd/users_python.h"
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 struct ExportArguments {
   std::string function, output, python, precision = "fp32";
   uint64_t seed = 0;
+  std::vector<std::string> ragged;
   bool no_eval = false, force = false, traceback = false, json = false;
 };
 
@@ -53,6 +55,7 @@ int export_function(const ExportArguments& arguments) {
                                      {{"output", programs.trained.string()},
                                       {"evaluation", !arguments.no_eval},
                                       {"precision", arguments.precision},
+                                      {"ragged", arguments.ragged},
                                       {"seed", arguments.seed},
                                       {"traceback", arguments.traceback}});
   if (arguments.json) {
@@ -81,6 +84,9 @@ void add_export(CLI::App& app, Action& chosen) {
   verb->add_option("--precision", arguments->precision, "That of the job: job.precision")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
+  verb->add_option("--ragged", arguments->ragged,
+                   "Arguments of forward, such as tokens,labels, whose second dimension has any length: ragged arrays")
+      ->delimiter(',');
   verb->add_option("--seed", arguments->seed, "Seed of torch, random and numpy before the function is called")
       ->capture_default_str();
   verb->add_flag("--no-eval", arguments->no_eval, "Only the program that a job trains");

@@ -28,11 +28,17 @@ using spec::Samples;
 using Dims = std::vector<int64_t>;
 
 constexpr int64_t kPhotoSide = 224;         // where the model does not tell
-constexpr int64_t kAnySize = -1;            // of an exported program
+constexpr int64_t kAnySize = -1;            // of an exported program, or a ragged array
+constexpr int64_t kTriedLength = 8;         // of a ragged array, where the module brings no example
 constexpr int64_t kMostTargetsRead = 1000;  // of a Dataset that does not tell its classes
+constexpr int64_t kIgnoredClass = -100;     // of cross_entropy: a target that does not count
 constexpr int64_t kMostTokens = 1 << 30;    // above every vocabulary: init does not check the tokens
 
-std::string text_of(const Dims& dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+std::string text_of(const Dims& dims) {
+  std::vector<std::string> words;
+  for (const int64_t dim : dims) words.push_back(dim == kAnySize ? "any" : std::to_string(dim));
+  return fmt::format("[{}]", fmt::join(words, ", "));
+}
 
 bool same_sizes(const Dims& wanted, const Dims& given) {
   return std::ranges::equal(wanted, given, [](int64_t a, int64_t b) { return a == b || a == kAnySize; });
@@ -47,7 +53,10 @@ struct Array {
   std::string name;
   Dims dims{};
   bool is_required = true;
-  bool is_whole = false;  // whole numbers
+  bool is_whole = false;    // whole numbers
+  bool is_derived = false;  // the lengths or the mask of a ragged array
+
+  bool is_ragged() const { return !dims.empty() && dims[0] == kAnySize; }
 };
 
 // What a user's model shows of itself.
@@ -136,10 +145,13 @@ std::vector<Array> arrays_of(const SampleShape& shape) {
             {.name = "target", .dims = is_tokens ? dims : Dims(), .is_whole = true}};
   }
   std::vector<Array> arrays;
-  for (const SampleShape::Field& part : shape.parts)
+  for (const SampleShape::Field& part : shape.parts) {
     arrays.push_back({.name = part.name,
                       .dims = part.dims,
-                      .is_whole = part.type < program::Type::f16 || part.type == program::Type::boolean});
+                      .is_whole = part.type < program::Type::f16 || part.type == program::Type::boolean,
+                      .is_derived = part.is_derived});
+    if (part.is_ragged) arrays.back().dims[0] = kAnySize;
+  }
   return arrays;
 }
 
@@ -179,22 +191,31 @@ ModelFacts look_at_program(const spec::ModelSection& model, const std::string& n
 
 ModelFacts look_at_module(const spec::ModelSection& model, const std::string& name, const DataFacts& data) {
   Json arrays = Json::array();
-  for (const Array& array : data.arrays)
-    arrays.push_back({{"name", array.name}, {"dims", array.dims}, {"whole", array.is_whole}});
+  for (const Array& array : data.arrays) {
+    Dims dims = array.dims;
+    if (array.is_ragged()) dims[0] = kTriedLength;
+    arrays.push_back({{"name", array.name}, {"dims", dims}, {"whole", array.is_whole}});
+  }
   const Json told = ask_users_python(
       model, name, {{"sample", {{"named", data.is_named()}, {"arrays", arrays}}}, {"seed", 0}, {"traceback", false}});
   ModelFacts facts{.name = name, .gives_loss = told.at("loss").get<bool>(), .output = told.at("output").get<Dims>()};
-  for (const Json& input : told.at("inputs"))
+  for (const Json& input : told.at("inputs")) {
     facts.inputs.push_back({.name = input.at("name").get<std::string>(),
                             .dims = input.at("dims").get<Dims>(),
                             .is_required = input.at("required").get<bool>()});
+    Array& last = facts.inputs.back();
+    const auto array = std::ranges::find(data.arrays, last.name, &Array::name);
+    if (array != data.arrays.end() && array->is_ragged() && !last.dims.empty()) last.dims[0] = kAnySize;
+  }
   return facts;
 }
 
 Error misfit(const ModelFacts& model, const Array& input, const DataFacts& data, const Array& array) {
   return Error::make(Fault::spec, "{}: {} is {} for a sample; the data {} have {} {}", model.name, input.name,
                      text_of(input.dims), data.name, array.name, text_of(array.dims))
-      .advise("build the model, and its example mini-batch, for the shape of the data, or change the data's");
+      .advise(array.is_ragged()
+                  ? fmt::format("export the model for any length: estrain export --ragged {}", input.name)
+                  : "build the model, and its example mini-batch, for the shape of the data, or change the data's");
 }
 
 // Makes the data give images of the model's size.
@@ -254,7 +275,8 @@ const Array& target_of(const ModelFacts& model, const DataFacts& data) {
   if (!data.is_named()) return data.arrays[1];
   std::vector<const Array*> spare;
   for (const Array& array : data.arrays)
-    if (std::ranges::find(model.inputs, array.name, &Array::name) == model.inputs.end()) spare.push_back(&array);
+    if (!array.is_derived && std::ranges::find(model.inputs, array.name, &Array::name) == model.inputs.end())
+      spare.push_back(&array);
   if (spare.size() == 1) return *spare.front();
   for (const char* name : {"labels", "label", "targets", "target", "y"}) {
     const auto array = std::ranges::find(data.arrays, name, &Array::name);
@@ -273,17 +295,19 @@ void require_classes(const ModelFacts& model, const DataFacts& data) {
       .advise(fmt::format("build the model for {} classes or more", data.classes));
 }
 
-void choose_loss(spec::ModelSection& section, const ModelFacts& model, const DataFacts& data) {
+void choose_loss(spec::JobSpec& job, const ModelFacts& model, const DataFacts& data) {
   if (model.gives_loss) return;
+  spec::ModelSection& section = job.model;
   const Array& target = target_of(model, data);
   if (data.is_named()) section.loss_target = target.name;
   Dims prediction = model.output;
   const bool has_classes = target.is_whole && prediction.size() > 1;
   if (!prediction.empty()) prediction.erase(prediction.begin() + (has_classes ? 1 : 0));
   if (has_classes && prediction.size() == target.dims.size() + 1 &&
-      std::equal(target.dims.begin(), target.dims.end(), prediction.begin() + 1)) {
+      same_sizes(target.dims, Dims(prediction.begin() + 1, prediction.end()))) {
     require_classes(model, data);
     section.loss = spec::Loss::cross_entropy;
+    if (target.is_ragged()) job.data.pad_values = {fmt::format("{}={}", target.name, kIgnoredClass)};
     return;
   }
   if (!target.is_whole && prediction == target.dims) {
@@ -382,7 +406,7 @@ spec::Starter starter_job(const InitWords& given) {
     } else {
       fit_input(job, model, facts);
     }
-    choose_loss(job.model, model, facts);
+    choose_loss(job, model, facts);
   } else {
     fit_built_in(job, facts, *pair.train);
   }

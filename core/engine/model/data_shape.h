@@ -31,6 +31,8 @@ struct NamedShape {
     std::string name;
     program::Type type;
     std::vector<int64_t> dims;  // of one sample
+    bool is_ragged = false;     // dims[0] is the longest sample's; each mini-batch has a length of its own
+    double pad = 0;             // of a ragged array: what fills the end of a shorter sample
   };
   std::vector<NamedField> fields;
 };

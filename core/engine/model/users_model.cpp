@@ -62,6 +62,23 @@ int64_t predictions_for(spec::Loss loss, const OfferedTensor& target) {
   return has_classes ? elements / std::max<int64_t>(1, target.dims[0]) : elements;
 }
 
+// What fills a ragged target must not count.
+void require_ignored_pad(spec::Loss loss, const NamedShape::NamedField& target) {
+  const bool has_classes = loss == spec::Loss::cross_entropy || loss == spec::Loss::nll;
+  if (!has_classes || is_floating(target.type)) {
+    throw Error::make(Fault::spec, "model.loss = \"{}\" would count what fills the shorter samples of {}",
+                      spec::to_string(loss), target.name)
+        .advise(fmt::format("return the loss from forward, which may take {}_mask or {}_lengths", target.name,
+                            target.name));
+  }
+  if (target.pad == static_cast<double>(ignored_class)) return;
+  throw Error::make(Fault::spec,
+                    "model.loss = \"{}\" would take {}, which fills the shorter samples of {}, for a class",
+                    spec::to_string(loss), target.pad, target.name)
+      .advise(
+          fmt::format("set data.pad_values = [\"{}={}\"]: the loss ignores this target", target.name, ignored_class));
+}
+
 }  // namespace
 
 void UsersModel::find_target(const DataShape& shape, const std::string& second_input) {
@@ -73,7 +90,9 @@ void UsersModel::find_target(const DataShape& shape, const std::string& second_i
                         spec::to_string(loss_))
           .advise("name a dataset of the HDF5 file");
     }
-    predictions_ = predictions_for(loss_, {found->type, found->dims});
+    has_ragged_target_ = found->is_ragged;
+    if (has_ragged_target_) require_ignored_pad(loss_, *found);
+    predictions_ = has_ragged_target_ ? 1 : predictions_for(loss_, {found->type, found->dims});
     target_ = {.name = loss_target_, .field = static_cast<size_t>(found - named->fields.begin()), .is_named = true};
     return;
   }
@@ -348,7 +367,14 @@ EvaluatedBatch UsersModel::evaluation_of_outputs(const std::vector<torch::Tensor
         target.is_floating_point() ? by_prediction(target).argmax(1) : as_target(target).reshape(-1);
     std::optional<torch::Tensor> weights = class_weights(outputs.front());
     if (weights && target.is_floating_point()) weights = torch::ones_like(*weights);  // torch's mean is by number
-    return evaluation_of_classes(wanted(), by_prediction(outputs.front()), classes, losses, samples, weights);
+    EvaluatedBatch evaluated =
+        evaluation_of_classes(wanted(), by_prediction(outputs.front()), classes, losses, samples, weights);
+    if (!has_ragged_target_) return evaluated;
+    evaluated.losses = losses.to(torch::kFloat).reshape({samples, -1}).sum(1);
+    if (wanted().target_weight)
+      evaluated.columns[static_cast<size_t>(wanted().weight_column())] =
+          weights_of_targets(classes, *weights).to(torch::kFloat).view({samples, -1}).sum(1);
+    return evaluated;
   }
   const torch::Tensor means = losses.to(torch::kFloat).reshape({samples, -1}).mean(1);
   if (loss_ == spec::Loss::mse) return {means, none, none};

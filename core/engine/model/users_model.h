@@ -17,6 +17,8 @@
 // mini-batch; the model has no accuracy. Otherwise loss and accuracy are means over the predictions of the whole set,
 // as torch.nn.functional's loss is over a mini-batch: a target of ignored_class does not count. A prediction is right
 // if the most likely class is the target's. For a target of probabilities, the most likely class counts as the target.
+// With a ragged target, whose mini-batches have lengths of their own, EvaluatedBatch::losses are sums over the sample's
+// predictions: of means, the share of padding would weigh.
 
 #include <optional>
 #include <string>
@@ -34,6 +36,7 @@ namespace estrain::model {
 struct OfferedTensor {
   program::Type type;
   std::vector<int64_t> dims;  // of one sample
+  bool is_ragged = false;     // dims[0] is the longest sample's; each mini-batch has a length of its own
 };
 OfferedTensor offered_input(const DataShape& shape);   // images, vectors and text: the sample
 OfferedTensor offered_target(const DataShape& shape);  // and the sample's label, or the next tokens
@@ -67,7 +70,8 @@ class UsersModel : public Model {
   // Returns notes on results that the user may not expect, for `estrain check`; each note is a sentence.
   virtual std::vector<std::string> notes() const = 0;
 
-  // Returns the number of predictions for a sample with counting targets only; 0: the model has no accuracy.
+  // Returns the number of predictions for a sample with counting targets only; 0: the model has no accuracy; 1: the
+  // target is ragged, and the losses of samples are sums.
   int64_t predictions_per_sample() const { return predictions_; }
 
  protected:
@@ -77,7 +81,8 @@ class UsersModel : public Model {
   bool gives_loss() const { return loss_ == spec::Loss::output; }
 
   // Finds the target for a loss outside the model, and counts the target's elements. `second_input`: the input for the
-  // labels; empty: no such input. Throws Fault::spec where the array is missing.
+  // labels; empty: no such input. Throws Fault::spec where the array is missing, or where the loss would count what
+  // fills a ragged array.
   void find_target(const DataShape& shape, const std::string& second_input);
 
  private:
@@ -115,6 +120,7 @@ class UsersModel : public Model {
   double label_smoothing_;
   std::optional<InputSource> target_;
   int64_t predictions_ = 0;
+  bool has_ragged_target_ = false;
 };
 
 }  // namespace estrain::model

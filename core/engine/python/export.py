@@ -46,16 +46,18 @@ class NotExportable(Exception):
         return f"{self.advice}; {IN_PYTHON.format(build)}" if self.trains else self.advice
 
 
-def export(module, batch, path, evaluation=True, precision="fp32"):
-    """Writes `path`, and with `evaluation` the path of evaluation_path(path). Returns the paths. What the program will
+def export(module, batch, path, evaluation=True, precision="fp32", ragged=()):
+    """Writes `path`, and with `evaluation` the path of evaluation_path(path). The arguments of forward named by `ragged`
+    have any length in their second dimension. Returns the paths. What the program will
     compute otherwise than the module may under DistributedDataParallel is said on standard error, and noted in the file
     for `estrain check`. Throws NotExportable; then nothing is written."""
     with torch.compiler.set_stance("force_eager"):
-        return export_plain(without_compilation(module), batch, pathlib.Path(path), evaluation, precision)
+        return export_plain(without_compilation(module), batch, pathlib.Path(path), evaluation, precision, ragged)
 
 
-def export_plain(module, batch, path, evaluation, precision):
+def export_plain(module, batch, path, evaluation, precision, ragged):
     args, kwargs = own_tensors(batch)
+    ragged = ragged_values(module, args, kwargs, ragged)
     refuse_hooks(module)
     refuse_shared_memory(module)
     state = copy.deepcopy(module.state_dict())
@@ -67,11 +69,11 @@ def export_plain(module, batch, path, evaluation, precision):
             target = path if trains else evaluation_path(path)
             temporary = target.with_name(target.name + ".tmp.pt2")
             with translated(module, args, kwargs), under(precision):
-                save(module, args, kwargs, temporary, trains, precision)
+                save(module, args, kwargs, temporary, trains, precision, ragged)
             written.append((temporary, target))
             module.load_state_dict(state)
             with under(precision):
-                compare(module, temporary, (args, kwargs), state, trains)
+                compare(module, temporary, (args, kwargs), state, trains, ragged)
         for temporary, target in written:
             temporary.replace(target)
     finally:
@@ -151,25 +153,39 @@ def under(precision):
     return torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16")
 
 
-def save(module, args, kwargs, path, trains, precision):
-    program = traced(module, args, kwargs)
+def ragged_values(module, args, kwargs, names):
+    """The ids of the tensors that forward takes under these names."""
+    taken = dict(zip(inspect.signature(module.forward).parameters, args)) | kwargs
+    for name in names:
+        value = taken.get(name)
+        if not isinstance(value, torch.Tensor) or value.dim() < 2:
+            raise NotExportable(f"--ragged {name}: forward gets no tensor of this name with a second dimension from the "
+                                "example mini-batch", f"name one of its arguments: {', '.join(taken)}", trains=False)
+        if value.shape[1] < 3:
+            raise NotExportable(f"--ragged {name}: the example has the length {value.shape[1]}",
+                                "let build() return an example of a length of 3 or more")
+    return {id(taken[name]) for name in names}
+
+
+def save(module, args, kwargs, path, trains, precision, ragged):
+    program = traced(module, args, kwargs, ragged)
     refuse_operators(program)
     marks = TRAINING_MARK | {"estrain.notes": json.dumps(notes_of(module, args, kwargs))} if trains else {}
-    if not works_at_other(module, args, kwargs, program, precision):
+    if not works_at_other(module, args, kwargs, program, precision, ragged):
         marks["estrain.precision"] = precision
     torch.export.save(program, path, extra_files=marks)
 
 
-def traced(module, args, kwargs):
+def traced(module, args, kwargs, ragged):
     """The exported program. Where the module draws from Python's or numpy's random numbers, as typing checks do, it is
     the same whatever they are; else they would be frozen in it."""
     before = random.getstate(), numpy_state()
-    program = trace(module, args, kwargs)
+    program = trace(module, args, kwargs, ragged)
     if random.getstate() == before[0] and str(numpy_state()) == str(before[1]):
         return program
     for words in STATES:
         set_random_states((3, (*words, 0), None), ("MT19937", words, 0, 0, 0.0))
-        if not same_programs(program, trace(module, args, kwargs)):
+        if not same_programs(program, trace(module, args, kwargs, ragged)):
             raise NotExportable("the module draws from Python's or numpy's random numbers, which an export freezes",
                                 "use torch's")
     set_random_states(*before)
@@ -192,10 +208,11 @@ def same_programs(a, b):
         same(value, b.constants[name]) for name, value in a.constants.items() if isinstance(value, torch.Tensor))
 
 
-def trace(module, args, kwargs):
-    def any_batch(value):
-        return {0: torch.export.Dim.DYNAMIC} if isinstance(value, torch.Tensor) else None
-    shapes = tree_map(any_batch, args) if args else tree_map(any_batch, kwargs)
+def trace(module, args, kwargs, ragged=()):
+    def any_size(value):
+        dims = (0, 1) if id(value) in ragged else (0,)
+        return dict.fromkeys(dims, torch.export.Dim.DYNAMIC) if isinstance(value, torch.Tensor) else None
+    shapes = tree_map(any_size, args) if args else tree_map(any_size, kwargs)
     with warnings.catch_warnings(), right_lstm_states(), silence():
         warnings.simplefilter("ignore")
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
@@ -248,11 +265,11 @@ def refuse_operators(program):
                                     "write it with these", users_place(node.meta.get("stack_trace", "")))
 
 
-def works_at_other(module, args, kwargs, program, precision):
+def works_at_other(module, args, kwargs, program, precision, ragged):
     """Whether the program is that of the other precision, too."""
     try:
         with under("fp32" if precision == "bf16" else "bf16"):
-            return same_programs(program, traced(module, args, kwargs))
+            return same_programs(program, traced(module, args, kwargs, ragged))
     except Exception:
         return False
 
@@ -379,13 +396,17 @@ def numpy_state():
     return None if numpy is None else numpy.random.get_state()
 
 
-def compare(module, path, batch, state, trains):
+def compare(module, path, batch, state, trains, ragged):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         again = torch.export.load(path).module()
     samples = len(tensors_of(*batch)[0])
-    for count in {samples, max(2, samples - 1)}:
-        part = tree_map(lambda value: value[:count].clone() if isinstance(value, torch.Tensor) else value, batch)
+    for count, shorter in {(samples, False), (max(2, samples - 1), bool(ragged))}:
+        def cut(value):
+            if not isinstance(value, torch.Tensor):
+                return value
+            return (value[:count, :-1] if shorter and id(value) in ragged else value[:count]).clone()
+        part = tree_map(cut, batch)
         run = training_step if trains else evaluation_step
         ours, theirs = run(module, part, state), run(again, part, state)
         different = [name for name in ours | theirs if not same(ours.get(name), theirs.get(name))]
@@ -548,7 +569,7 @@ def export_function():
     if batch is None:
         raise NotExportable(f"{FUNCTION} returned no example mini-batch, which an export needs",
                             "return the module and an example mini-batch of two or more samples, such as: return net, (images, labels)")
-    paths = export(module, batch, JOB["output"], JOB["evaluation"], JOB["precision"])
+    paths = export(module, batch, JOB["output"], JOB["evaluation"], JOB["precision"], JOB["ragged"])
     return {"written": [str(path) for path in paths], "torch": torch.__version__}
 
 

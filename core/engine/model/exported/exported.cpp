@@ -46,7 +46,8 @@ std::optional<c10::ScalarType> widening(const UserInput& input, const OfferedTen
 }
 
 std::string dims_text(const OfferedTensor& offer) {
-  return offer.dims.empty() ? "[batch]" : fmt::format("[batch, {}]", fmt::join(offer.dims, ", "));
+  if (offer.dims.empty()) return "[batch]";
+  return fmt::format("[batch, {}{}]", offer.is_ragged ? "up to " : "", fmt::join(offer.dims, ", "));
 }
 
 Error missing_array(const std::string& name, const NamedShape& shape) {
@@ -68,6 +69,10 @@ class SizeCheck {
                                       program::sizes_text(input.sizes), what, dims_text(offer), why));
     };
     if (input.sizes.size() != offer.dims.size() + 1) throw refuse("");
+    if (offer.is_ragged && input.sizes[1].symbol.empty()) {
+      throw refuse(": the program has one length, the samples of a ragged array have many")
+          .advise(fmt::format("export it with this dimension dynamic: estrain export --ragged {}", input.name));
+    }
     if (input.sizes[0].symbol.empty()) {
       throw Error::make(Fault::spec, "the program takes only mini-batches of {} samples (its input {} is {})",
                         input.sizes[0].number, input.name, program::sizes_text(input.sizes))
@@ -234,6 +239,7 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
       evaluation_.plan =
           std::make_unique<ExecutionPlan>(*training_.program, ExecutionPlan::Use::frozen, stored, files.device);
       evaluation_.sources = training_.sources;
+      evaluation_.lengths = training_.lengths;
       evaluation_.samples = training_.samples;
     } catch (const Error& error) {
       no_evaluation_ = error;  // matters only to jobs that evaluate
@@ -304,12 +310,13 @@ void Exported::bind(RunnableProgram& part, const DataShape& shape) {
       const auto found = std::ranges::find(named->fields, input.name, &NamedShape::NamedField::name);
       if (found == named->fields.end()) throw missing_array(input.name, *named);
       source.field = static_cast<size_t>(found - named->fields.begin());
-      offer = {found->type, found->dims};
+      offer = {found->type, found->dims, found->is_ragged};
       what = "the array of that name";
     }
     source.widened = widening(input, offer, what);
     sizes.check(input, offer, what);
     part.sources.push_back(std::move(source));
+    part.lengths.push_back(offer.is_ragged ? input.sizes[1].symbol : "");
   }
   part.samples = sizes.samples();
 }
@@ -327,7 +334,30 @@ std::vector<torch::Tensor> Exported::outputs(RunnableProgram& part, const MiniBa
     const torch::Tensor& tensor = tensor_of(batch, source);
     inputs.push_back(source.widened ? tensor.to(*source.widened) : tensor);
   }
+  require_lengths(part, inputs);
   return part.plan->run(inputs);
+}
+
+void Exported::require_lengths(const RunnableProgram& part, const std::vector<torch::Tensor>& inputs) const {
+  std::map<std::string, size_t> first;  // input of each symbol
+  const Program& program = part.program ? *part.program : *training_.program;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (part.lengths[i].empty()) continue;
+    const int64_t length = inputs[i].size(1), other = inputs[first.emplace(part.lengths[i], i).first->second].size(1);
+    if (length != other) {
+      throw Error::make(Fault::spec,
+                        "the program takes {} and {} of one length, but in this mini-batch they have {} and {}",
+                        part.sources[first.at(part.lengths[i])].name, part.sources[i].name, other, length)
+          .advise("give both arrays the same offsets, or export the program with different example lengths");
+    }
+    const auto range = program.ranges.find(part.lengths[i]);
+    if (range == program.ranges.end()) continue;
+    const auto& [low, high] = range->second;
+    if ((low <= 2 || length >= low) && length <= high.value_or(length)) continue;
+    throw Error::make(Fault::spec, "the program takes {} of lengths {} to {}, but this mini-batch has {}",
+                      part.sources[i].name, low, high ? std::to_string(*high) : "any", length)
+        .advise("export it for these lengths, or shorten the samples; data.pad_multiple gives the least length");
+  }
 }
 
 void Exported::require_outputs() const {

@@ -5,8 +5,9 @@
 // frozen. A buffer outside the state_dict is a constant, and not part of the state, if no call writes to the buffer.
 //
 // Inputs. Named arrays go to the program's inputs with the same names. For images, vectors and text, the first input
-// gets the sample, a second input the target. If the program's types are wider, values are widened: smaller integers to
-// int64, integers to bool (non-zero), bool to integers, float32 to float64.
+// gets the sample, a second input the target. A ragged array needs an input whose second dimension is dynamic. If the
+// program's types are wider, values are widened: smaller integers to int64, integers to bool (non-zero), bool to
+// integers, float32 to float64.
 //
 // Device. Constants are on the device that runs the model from the start; parameters and buffers are moved there by
 // whoever binds them to the state. A program takes this device wherever it names one (execution_plan.h): an export does
@@ -55,12 +56,15 @@ class Exported : public UsersModel {
     std::unique_ptr<program::Program> program;
     std::unique_ptr<ExecutionPlan> plan;
     std::vector<InputSource> sources;
-    program::Range samples;  // allowed number in a mini-batch
+    program::Range samples;              // allowed number in a mini-batch
+    std::vector<std::string> lengths{};  // of each source: the symbol of a ragged array's length; empty: not ragged
   };
 
   void make_modules(const program::Program& program);
   void make_evaluation(const ProgramFiles& files, const DataShape& shape, const StoredValues& stored);
   void bind(RunnableProgram& part, const DataShape& shape);
+  // Throws Fault::spec if the program does not take the lengths of the mini-batch's ragged arrays.
+  void require_lengths(const RunnableProgram& part, const std::vector<torch::Tensor>& inputs) const;
   std::vector<torch::Tensor> outputs(RunnableProgram& part, const MiniBatch& batch);
   std::vector<torch::Tensor> train_outputs(const MiniBatch& batch) override { return outputs(training_, batch); }
   std::vector<torch::Tensor> evaluation_outputs(const MiniBatch& batch) override { return outputs(evaluation_, batch); }

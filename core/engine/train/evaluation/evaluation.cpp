@@ -139,6 +139,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   options.readers = std::max<int64_t>(1, spec.data.readers);
   options.prefetch = spec::first_prefetch(spec.data);
   options.memory = place.device.host_memory();
+  options.pads_to_longest = place.outputs != nullptr;  // the rows of an output have one shape
   data::Evaluation evaluation(place.job.samples().test(), options);
   std::optional<data::LoadedBatch> batch;
   while (waiting(pulse, comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {

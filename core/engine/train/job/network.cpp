@@ -28,7 +28,7 @@ model::DataShape model_shape(const data::SampleShape& shape) {
     case data::SampleShape::Kind::fields: {
       model::NamedShape named;
       for (const data::SampleShape::Field& part : shape.parts)
-        named.fields.push_back({part.name, part.type, part.dims});
+        named.fields.push_back({part.name, part.type, part.dims, part.is_ragged, part.pad});
       return named;
     }
   }

@@ -29,6 +29,13 @@ std::vector<int64_t> labels_of(const data::Dataset& train) {
           "equally often");
 }
 
+std::vector<int64_t> lengths_of(const data::Dataset& train) {
+  std::vector<int64_t> lengths;
+  lengths.reserve(static_cast<size_t>(train.size()));
+  for (int64_t i = 0; i < train.size(); ++i) lengths.push_back(train.length(i));
+  return lengths;
+}
+
 data::Sampler::Options sampler_options(const spec::JobSpec& spec, const data::DataPair& data) {
   data::Sampler::Options options{data.train->size(),  spec.job.ests,       spec.data.batch,
                                  spec.data.shuffle,   spec.data.drop_last, static_cast<uint64_t>(spec.job.seed),
@@ -46,6 +53,10 @@ data::Sampler::Options sampler_options(const spec::JobSpec& spec, const data::Da
       options.labels = labels_of(*data.train);
       options.per_class = spec.data.per_class;
       break;
+  }
+  if (spec.data.bucket > 0) {
+    options.bucket = spec.data.bucket;
+    options.lengths = lengths_of(*data.train);
   }
   return options;
 }
@@ -66,7 +77,12 @@ int64_t JobSamples::classes(const spec::ModelSection& model) const {
 }
 
 data::Loader JobSamples::loader_of_step(Step step, EstRange ests) const {
+  return loader(step, ests, /*pads_to_longest=*/false);
+}
+
+data::Loader JobSamples::loader(Step step, EstRange ests, bool pads_to_longest) const {
   data::LoaderOptions options;
+  options.pads_to_longest = pads_to_longest;
   options.prefetch = 1;
   options.seed = seed_;
   options.mixing = mixing_;
@@ -75,7 +91,7 @@ data::Loader JobSamples::loader_of_step(Step step, EstRange ests) const {
 }
 
 data::LoadedBatch JobSamples::first_batch() const {
-  return loader_of_step(Step(0), {VirtualRank(0), VirtualRank(1)}).next();
+  return loader(Step(0), {VirtualRank(0), VirtualRank(1)}, /*pads_to_longest=*/true).next();
 }
 
 }  // namespace estrain::train

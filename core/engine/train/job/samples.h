@@ -32,10 +32,13 @@ class JobSamples {
 
   // Reads the mini-batches of `ests` in the step after `step`, and no later mini-batches.
   data::Loader loader_of_step(Step step, EstRange ests) const;
-  // Returns the first mini-batch of virtual rank 0.
+  // Returns the first mini-batch of virtual rank 0, for trials. Ragged arrays are padded to the longest sample of the
+  // data: no mini-batch needs more memory.
   data::LoadedBatch first_batch() const;
 
  private:
+  data::Loader loader(Step step, EstRange ests, bool pads_to_longest) const;
+
   const data::DataPair& data_;
   const uint64_t seed_;
   const data::Sampler sampler_;

@@ -7,9 +7,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "core/engine/device/cpu.h"
+#include "core/engine/train/job/samples.h"
 
 namespace estrain::train {
 namespace {
@@ -125,6 +127,41 @@ TEST_CASE("nothing is copied ahead that has not been read, or on the CPU") {
   wait_for([&] { return loader.is_ready(); });
   CHECK_FALSE(in_place.look_ahead());
   CHECK(loader.is_ready());
+}
+
+// Sample i has i % 4 + 1 numbers.
+class Texts : public data::Dataset {
+ public:
+  int64_t size() const override { return 40; }
+  data::SampleShape shape() const override {
+    return data::SampleShape::fields({{.name = "text", .type = program::Type::i64, .dims = {4}, .is_ragged = true}});
+  }
+  int64_t classes() const override { return 1; }
+  int64_t length(int64_t index) const override { return index % 4 + 1; }
+  std::vector<int64_t> lengths_of(std::span<const int64_t> indices) const override {
+    std::vector<int64_t> lengths;
+    for (const int64_t index : indices) lengths.push_back(length(index));
+    return {std::ranges::max(lengths)};
+  }
+  void read(int64_t, const data::SampleDraw&, std::byte*, int64_t*) const override {}
+  void read_run(const data::SampleRun& run) const override {
+    std::memset(run.out[0], 0, run.indices.size() * static_cast<size_t>(run.lengths[0]) * sizeof(int64_t));
+  }
+};
+
+TEST_CASE("mini-batches of ragged arrays have lengths of their own; the one of trials has the longest") {
+  spec::JobSpec spec;
+  spec.data.batch = 2;
+  spec.data.shuffle = false;
+  data::DataPair pair;
+  pair.train = std::make_unique<Texts>();
+  const JobSamples samples(spec, pair);
+  device::CpuDevice cpu;
+  const auto sizes = [&](const data::LoadedBatch& batch) { return as_tensors(batch, cpu).fields.front().sizes().vec(); };
+  const EstRange one{VirtualRank(0), VirtualRank(1)};
+  CHECK(sizes(samples.loader_of_step(Step(0), one).next()) == std::vector<int64_t>{2, 2});
+  CHECK(sizes(samples.loader_of_step(Step(1), one).next()) == std::vector<int64_t>{2, 4});
+  CHECK(sizes(samples.first_batch()) == std::vector<int64_t>{2, 4});
 }
 
 }  // namespace
