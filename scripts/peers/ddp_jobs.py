@@ -31,6 +31,7 @@ COLOUR = 'format = "hdf5", path = "@/colour.h5", test_path = "@/colour-test.h5"'
 FLOAT = 'format = "hdf5", path = "@/float.h5"'
 ENCODER = 'format = "hdf5", path = "@/encoder.h5", test_path = "@/encoder-test.h5"'
 MASKED = 'format = "hdf5", path = "@/masked.h5", test_path = "@/masked-test.h5"'
+RAGGED = 'format = "hdf5", path = "@/ragged.h5", test_path = "@/ragged-test.h5"'
 UNUSUAL = 'format = "hdf5", path = "@/unusual.h5", test_path = "@/unusual-test.h5"'
 TEXT = 'format = "text", path = "@/text"'
 NO_DECAY = 'groups = [{ match = ["*.bias", "*norm*.weight"], weight_decay = 0.0 }, ' \
@@ -399,6 +400,22 @@ data = {{ {ENCODER}, batch = 12, drop_last = true }}
 optimizer = {{ name = "sgd", lr = 0.05 }}
 train = {{ steps = 7, eval_every = 5, eval_batch = 5, loss_weights = [0.5, 2.0, 1.0, 0.25, 3.0] }}
 """),
+    # Texts of any length, 61 on 4 ESTs; the short mini-batch is left out.
+    "program-ragged-4": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model = {{ name = "program", file = "@/ragged.pt2", eval_file = "@/ragged-eval.pt2", loss = "cross_entropy", loss_target = "tags" }}
+data = {{ {RAGGED}, batch = 3, bucket = 2, pad_values = ["tags=-100", "tokens=39"], drop_last = true }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+train = {{ steps = 12, eval_every = 5, eval_batch = 5, weight = "tokens" }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "program-ragged-multiple": Job(("2",), f"""
+job.ests = 2
+model = {{ name = "program", file = "@/ragged.pt2", loss = "cross_entropy", loss_target = "tags" }}
+data = {{ {RAGGED}, batch = 5, pad_multiple = 4, pad_values = ["tags=-100"] }}
+optimizer = {{ name = "sgd", lr = 0.05 }}
+train = {{ steps = 8, eval_every = 4, eval_batch = 4, loss_weights = [0.5, 2.0, 1.0, 0.25, 3.0] }}
+"""),
     "program-termed-4": Job(("1", "cpu=3,cpu=1"), f"""
 job.ests = 4
 model = {{ name = "program", file = "@/termed.pt2" }}
@@ -527,6 +544,7 @@ def write_data(folder):
     words = [draw.bytes(int(draw.integers(1, 7))) for _ in range(40)]
     (folder / "text").write_bytes(b" ".join(words[draw.integers(0, 40)] for _ in range(2000))[:2879])
     write_arrays(folder, draw)
+    write_ragged(folder, draw)
     programs.write(folder)
     torch.manual_seed(123)
     model = twins.twin("resnet18", [3, 32, 32], 10)
@@ -558,6 +576,17 @@ def write_arrays(folder, draw):
             file["images"] = draw.standard_normal((count, 3, 32, 32), numpy.float32)
             file["labels"] = draw.integers(0, 10, count)
             file["mask"] = draw.random((count, 32, 32)) < 0.8
+
+
+def write_ragged(folder, draw):
+    """Texts, most of them short, with a tag for each token."""
+    for name, count in ("ragged", 61), ("ragged-test", 13):
+        lengths = 1 + (draw.random(count) ** 3 * 20).astype(numpy.int64)
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file["tokens"] = draw.integers(0, 40, lengths.sum()).astype(numpy.uint8)
+            file["tokens.offsets"] = numpy.append(0, lengths.cumsum())
+            file["tags"] = file["tokens"][()].astype(numpy.int64) % 5
+            file["tags.offsets"] = file["tokens.offsets"]
 
 
 def write_idx(folder, name, draw, count):

@@ -322,7 +322,8 @@ class Replay:
         total, correct, predictions, weight = 0.0, 0, 0, 0.0
         metrics = Metrics(self.spec["train"])
         with torch.no_grad():
-            for batch in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
+            for batch in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator(),
+                                    collate_fn=getattr(self.test, "collate", None)):
                 if self.loss.is_output:
                     samples = len(next(iter(batch.values())) if isinstance(batch, dict) else batch[0])
                     with self.autocast():
@@ -337,16 +338,19 @@ class Replay:
                     losses = F.cross_entropy(logits, target, self.loss.weights, reduction="none")
                 samples = len(next(iter(batch.values())) if isinstance(batch, dict) else batch[0])
                 flat = target.reshape(-1)
-                for value in losses.view(samples, -1).mean(1).tolist():
+                # Of a ragged target, mini-batches have lengths of their own: their means cannot be added.
+                is_ragged = self.spec["model"].get("loss_target") in getattr(self.test, "ragged", [])
+                of_samples = torch.sum if is_ragged else torch.mean
+                for value in of_samples(losses.view(samples, -1), 1).tolist():
                     total += value
                 if self.loss.weights is not None:
                     counted = self.loss.weights[flat.clamp_min(0)] * (flat != -100)
-                    for value in counted.view(samples, -1).mean(1).tolist():
+                    for value in of_samples(counted.view(samples, -1), 1).tolist():
                         weight += value
                 correct += int((logits.argmax(1) == target).sum())
                 metrics.add_scores(logits.movedim(1, -1).reshape(-1, logits.shape[1]), flat)
                 predictions += int((flat != -100).sum())
-                each = flat.numel() // samples
+                each = 1 if is_ragged else flat.numel() // samples
         module.train()
         assert torch.equal(generator, torch.get_rng_state())
         if self.loss.weights is None:

@@ -160,6 +160,21 @@ class Tagger(nn.Module):
         return self.layers(self.embed(ids)).transpose(1, 2)
 
 
+class RaggedTagger(nn.Module):
+    """For texts of any length: the tokens see each other and their neighbours, but no padding."""
+
+    def __init__(self, vocabulary=40, width=16, tags=5):
+        super().__init__()
+        self.embed, self.near = nn.Embedding(vocabulary, width), nn.Conv1d(width, width, 3, padding=1)
+        self.head = nn.Linear(width, tags)
+
+    def forward(self, tokens, tokens_mask, tokens_lengths):
+        x = self.embed(tokens) * tokens_mask[..., None] / tokens_lengths[:, None, None].sqrt()
+        x = F.relu(self.near(x.transpose(1, 2))).transpose(1, 2)
+        seen = (x @ x.transpose(1, 2)).masked_fill(~tokens_mask[:, None], -torch.inf).softmax(2)
+        return self.head(F.dropout(x + seen @ x, 0.1, self.training)).transpose(1, 2)
+
+
 class Termed(Tagger):
     """Has a loss of its own: the mean over the tokens with a tag, of which a mini-batch may have none. Behind the loss
     come its two terms, and the number of these tokens."""
@@ -254,6 +269,12 @@ def tagger():
     return Tagger(), {"ids": torch.randint(0, 40, (4, 12))}
 
 
+def ragged():
+    lengths = torch.tensor([7, 2, 5, 7])
+    return RaggedTagger(), {"tokens": torch.randint(0, 40, (4, 7)), "tokens_mask": torch.arange(7) < lengths[:, None],
+                            "tokens_lengths": lengths}
+
+
 def termed():
     return Termed(), {"ids": torch.randint(0, 40, (4, 12)), "tags": torch.randint(0, 5, (4, 12))}
 
@@ -272,9 +293,10 @@ def typed():
 
 
 BF16 = ("typed",)  # exported for it
+RAGGED = {"ragged": ("tokens", "tokens_mask")}
 
 ALL = {"channels_last": channels_last, "typed": typed, "scored": scored, "resnet": resnet, "encoder": encoder, "decoder": decoder, "unusual": unusual,
-       "recurrent": recurrent, "tagger": tagger, "termed": termed}
+       "recurrent": recurrent, "ragged": ragged, "tagger": tagger, "termed": termed}
 
 
 def build(name):
@@ -300,7 +322,8 @@ def function(file, name):
 
 def write(folder, names=ALL):
     for name in names:
-        export.export(*build(name), pathlib.Path(folder) / f"{name}.pt2", precision="bf16" if name in BF16 else "fp32")
+        export.export(*build(name), pathlib.Path(folder) / f"{name}.pt2", precision="bf16" if name in BF16 else "fp32",
+                      ragged=RAGGED.get(name, ()))
 
 
 def write_unchecked(folder, name, pixels=None):

@@ -121,13 +121,20 @@ class Text(Dataset):
 
 
 class Arrays(Dataset):
-    """Items are {name: value}, of all arrays in a file."""
+    """Items are {name: value}, of all arrays in a file. Ragged ones, which have offsets, are lists of tensors; `collate` pads
+    them."""
     classes, shape = 1, []
 
-    def __init__(self, path):
+    def __init__(self, path, section):
         import h5py  # not needed for the other formats
         with h5py.File(path) as file:
             self.arrays = {name: torch.from_numpy(data[()]) for name, data in file.items()}
+        self.ragged = [name for name in self.arrays if f"{name}.offsets" in self.arrays]
+        for name in self.ragged:
+            lengths = self.arrays.pop(f"{name}.offsets").diff().tolist()
+            self.arrays[name] = self.arrays[name].split(lengths)
+        self.pads = {name: float(value) for name, value in (text.split("=") for text in section.get("pad_values", []))}
+        self.multiple = section.get("pad_multiple", 1)
 
         self.samples = max(map(len, self.arrays.values()))
         self.arrays = {name: array for name, array in self.arrays.items() if len(array) == self.samples}
@@ -137,6 +144,22 @@ class Arrays(Dataset):
 
     def __getitem__(self, i):
         return {name: array[i] for name, array in self.arrays.items()}
+
+    def length(self, i):
+        return sum(len(self.arrays[name][i]) for name in self.ragged)
+
+    def collate(self, samples):
+        """As a user would, by pad_sequence."""
+        whole = [{name: value for name, value in sample.items() if name not in self.ragged} for sample in samples]
+        batch = torch.utils.data.default_collate(whole) if whole[0] else {}
+        for name in self.ragged:
+            pad = self.pads.get(name, 0.0)
+            values = torch.nn.utils.rnn.pad_sequence([sample[name] for sample in samples], True, pad)
+            missing = -values.shape[1] % self.multiple
+            batch[name] = F.pad(values, (0, 0) * (values.dim() - 2) + (0, missing), value=pad)
+            lengths = batch[f"{name}_lengths"] = torch.tensor([len(sample[name]) for sample in samples])
+            batch[f"{name}_mask"] = torch.arange(batch[name].shape[1]) < lengths[:, None]
+        return batch
 
 
 class Seeded(Dataset):
@@ -185,7 +208,7 @@ def open_data(spec):
         raise SystemExit("data.holdout of this format is not repeated here: give files for evaluation")
     if spec["model"]["name"] in ("program", "python") and spec["data"]["format"] == "hdf5" and is_of_arrays(spec["data"]["path"]):
         paths = spec["data"]["path"], spec["data"].get("test_path")
-        return [Arrays(path) if path else None for path in paths]
+        return [Arrays(path, spec["data"]) if path else None for path in paths]
     if spec["data"]["format"] == "python":
         places, seed = (spec["data"]["file"], spec["data"].get("test_file")), spec["job"]["seed"]
         return [Seeded(place, seed, epoch) if place else None for place, epoch in zip(places, (0, -1))]

@@ -1,5 +1,6 @@
 """What data.sampler means, in PyTorch: samplers for the DataLoader of one rank, whose epochs are dealt out as
-DistributedSampler deals them out; and the groups of data.per_class, restated from core/data/sampling/class_groups.h."""
+DistributedSampler deals them out; the groups of data.per_class, restated from core/data/sampling/class_groups.h; and the
+buckets of data.bucket."""
 
 import itertools
 
@@ -9,7 +10,7 @@ import torch
 from torch.utils.data import Sampler, WeightedRandomSampler
 
 WORD = 0xFFFFFFFF
-CLASS_GROUPS = 4  # the stream
+CLASS_GROUPS, BUCKETS = 4, 5  # the streams
 
 
 def weights_of(section, labels):
@@ -55,6 +56,45 @@ def step(places, i, word):
     j = i + (word * (len(places) - i) >> 32)
     places[i], places[j] = places[j], places[i]
     return places[i]
+
+
+class Buckets(Sampler):
+    """The batches of a DistributedSampler, restated from core/data/sampling/length_buckets.h."""
+
+    def __init__(self, data, section, ranks, rank, seed):
+        self.lengths = [data.length(i) for i in range(len(data))]
+        self.batch, self.steps, self.drop_last = section["batch"], section["bucket"], section["drop_last"]
+        self.ranks, self.rank, self.seed, self.epoch = ranks, rank, seed, 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        order = torch.randperm(len(self.lengths), generator=torch.Generator().manual_seed(self.seed + self.epoch)).tolist()
+        each = -(-len(order) // self.ranks)
+        order = list(itertools.islice(itertools.cycle(order), each * self.ranks))
+        chunk, whole = self.batch * self.ranks, each // self.batch
+        for window, first in enumerate(range(0, whole, self.steps)):
+            steps = min(self.steps, whole - first)
+            yield from self.batches_in(window, order[first * chunk:(first + steps) * chunk], steps)
+        if each % self.batch and not self.drop_last:
+            yield order[whole * chunk + self.rank::self.ranks]
+
+    def batches_in(self, window, samples, steps):
+        """The mini-batches of the rank, step by step."""
+        samples = sorted(samples, key=self.lengths.__getitem__)
+        batches = [None] * steps
+        for c, place in enumerate(self.shuffled(window, steps, 0)):
+            ests = self.shuffled(window, self.ranks, steps + c * self.ranks)
+            begin = (c * self.ranks + ests.index(self.rank)) * self.batch
+            batches[place] = samples[begin:begin + self.batch]
+        return batches
+
+    def shuffled(self, window, count, first):
+        key, places = (self.seed & WORD, self.seed >> 32), list(range(count))
+        for i in range(count):
+            step(places, i, philox((window, (first + i) // 4, self.epoch, BUCKETS), key)[(first + i) % 4])
+        return places
 
 
 class PerClass:

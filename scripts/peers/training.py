@@ -145,12 +145,15 @@ def epochs(spec, data, rank, seed):
     if section["sampler"] == "per_class":
         sampler = samplers.PerClass(data.labels.numpy(), section, ranks, rank, seed)
         loader = DataLoader(data, batch_sampler=sampler, generator=torch.Generator())
+    elif section.get("bucket"):
+        sampler = samplers.Buckets(data, section, ranks, rank, seed)
+        loader = DataLoader(data, batch_sampler=sampler, generator=torch.Generator(), collate_fn=data.collate)
     else:
         sampler = (DistributedSampler(data, ranks, rank, shuffle=section["shuffle"], seed=seed)
                    if section["sampler"] == "all"
                    else samplers.Weighted(samplers.weights_of(section, data.labels.numpy()), ranks, rank, seed))
         loader = DataLoader(data, section["batch"], sampler=sampler, drop_last=section["drop_last"],
-                            generator=torch.Generator())
+                            generator=torch.Generator(), collate_fn=getattr(data, "collate", None))
     for epoch in itertools.count():
         sampler.set_epoch(epoch)
         if hasattr(data, "set_epoch"):
