@@ -28,6 +28,7 @@ void add_pool(CLI::App& app, Action& chosen);
 void add_audit(CLI::App& app, Action& chosen);
 void add_export(CLI::App& app, Action& chosen);
 void add_weights(CLI::App& app, Action& chosen);
+void add_convert(CLI::App& app, Action& chosen);
 void add_help(CLI::App& app, Action& chosen);
 void add_probe(CLI::App& app, Action& chosen);        // hidden: tries one mini-batch
 void add_worker(CLI::App& app, Action& chosen);       // hidden: a worker process

@@ -59,7 +59,7 @@ const std::vector<CommandGroup>& command_groups() {
       {"Change the devices of a job", {cmd::add_resize, cmd::add_offer, cmd::add_reclaim, cmd::add_agent}},
       {"Look at runs",
        {cmd::add_status, cmd::add_report, cmd::add_verify, cmd::add_evaluate, cmd::add_audit, cmd::add_weights}},
-      {"Prepare a job", {cmd::add_init, cmd::add_export, cmd::add_check, cmd::add_plan}},
+      {"Prepare a job", {cmd::add_init, cmd::add_export, cmd::add_convert, cmd::add_check, cmd::add_plan}},
       {"Many jobs", {cmd::add_pool, cmd::add_simulate}},
       {"Help", {cmd::add_help}},
       {"", {cmd::add_probe, cmd::add_worker, cmd::add_fork_server, cmd::add_scribe, cmd::add_courier, cmd::add_proxy}}};

@@ -407,5 +407,30 @@ TEST_CASE("a run without samples for evaluation says so once, and check does") {
   CHECK_FALSE(estrain(with({"train", spec, "--run", folder / "never"}, never)).says(kNoEvaluation));
 }
 
+// scripts/peers/columns.py compares the arrays with pyarrow's.
+TEST_CASE("convert says which file is missing or in the way, and which library the Python lacks") {
+  const ScratchFolder folder;
+  const std::string out = folder / "out.h5";
+  const Ended missing = estrain({"convert", folder / "none.parquet", "--to", out});
+  INFO(missing.shown());
+  CHECK(missing.code == 2);
+  CHECK(missing.says("none.parquet: there is no such file"));
+
+  const std::string data = folder.write("data.parquet", "PAR1");
+  const Ended in_the_way = estrain({"convert", data, "--to", folder.write("there.h5", "x")});
+  INFO(in_the_way.shown());
+  CHECK(in_the_way.code == 2);
+  CHECK(in_the_way.says("--force"));
+
+  const std::string python = folder.write("python", "#!/bin/sh\nexec python3 -S -I \"$@\"\n");  // without packages
+  fs::permissions(python, fs::perms::owner_all);
+  const Ended bare = estrain({"convert", data, "--to", out, "--python", python});
+  INFO(bare.shown());
+  CHECK(bare.code == 1);
+  CHECK(bare.says("No module named"));
+  CHECK(bare.says("install pyarrow and h5py there"));
+  CHECK_FALSE(fs::exists(out));
+}
+
 }  // namespace
 }  // namespace estrain::testing
