@@ -91,12 +91,15 @@ class Bridge:
 
 
 def build(folder):
-    """Compiles the bridge into `folder`, a finished build, and returns its path."""
+    """Compiles the bridge into `folder`, a finished build, where it is older than the parts, and returns its path."""
     folder = pathlib.Path(folder).resolve()
     library = folder / "optim_bridge.so"
     archives = [folder / f"lib{name}.a" for name in ("core_engine_optim", "core_job_batches", "core_job_spec", "core_formats_toml", "core_base", "kernels", "estrain_fmt")]
     of_torch = pathlib.Path(torch.__file__).parent
     sources = [ROOT / "scripts/peers/optim_bridge.cpp", ROOT / "core/engine/train/shared/whole_update.cpp"]
+    parts = [*sources, *archives, ROOT / "core/engine/train/shared/whole_update.h", ROOT / "core/engine/optim/optimizer.h"]
+    if library.exists() and library.stat().st_mtime > max(part.stat().st_mtime for part in parts):
+        return library
     subprocess.run(["c++", "-std=c++20", "-O2", "-fPIC", "-shared", f"-I{ROOT}",
                     f"-I{folder}/include", f"-I{of_torch}/include", *sources, "-o", library,
                     "-Wl,--start-group", *archives, "-Wl,--end-group", "-ltomlplusplus", f"-L{of_torch}/lib", "-ltorch_cpu",
