@@ -2,10 +2,10 @@
 // Gathers a block of bytes of each of H hosts on all hosts, in O(log H) frames a host.
 //
 // The hosts stand in a circle, in the order of the plan. Before a round a host has w blocks: the own block, and the
-// blocks of the w - 1 hosts before. In the round the host sends these blocks to the hosts at the distances w, 2w and 3w.
-// After the round each host has 4w blocks: ceil(log4 H) rounds of at most three frames. Up to four hosts send to each
-// other in one round. (The dissemination barrier of Hensgen, Finkel and Manber, 1988, with blocks and three partners a
-// round.)
+// blocks of the w - 1 hosts before. In the round the host sends these blocks to the hosts at the distances w, 2w and
+// 3w. After the round each host has 4w blocks: ceil(log4 H) rounds of at most three frames. Up to four hosts send to
+// each other in one round. (The dissemination barrier of Hensgen, Finkel and Manber, 1988, with blocks and three
+// partners a round.)
 //
 // Each block arrives once on each host. A host sends to another host at most once in a gathering.
 

@@ -157,7 +157,9 @@ TEST_CASE("mini-batches of ragged arrays have lengths of their own; the one of t
   pair.train = std::make_unique<Texts>();
   const JobSamples samples(spec, pair);
   device::CpuDevice cpu;
-  const auto sizes = [&](const data::LoadedBatch& batch) { return as_tensors(batch, cpu).fields.front().sizes().vec(); };
+  const auto sizes = [&](const data::LoadedBatch& batch) {
+    return as_tensors(batch, cpu).fields.front().sizes().vec();
+  };
   const EstRange one{VirtualRank(0), VirtualRank(1)};
   CHECK(sizes(samples.loader_of_step(Step(0), one).next()) == std::vector<int64_t>{2, 2});
   CHECK(sizes(samples.loader_of_step(Step(1), one).next()) == std::vector<int64_t>{2, 4});
