@@ -141,6 +141,92 @@ TEST_CASE("what cannot be exported is refused with its line, and nothing is writ
   }
 }
 
+// A module by Lightning's protocol, without Lightning. `more`: lines of training_step before its return.
+std::string lightning_net(const ScratchFolder& folder, const std::string& more = "pass") {
+  return folder.write("lit.py",
+                      "import torch\n"
+                      "from torch.nn.functional import cross_entropy, dropout\n"
+                      "class Lit(torch.nn.Module):\n"
+                      "    def __init__(self):\n"
+                      "        super().__init__()\n"
+                      "        self.fc = torch.nn.Linear(3, 2)\n"
+                      "    def log(self, name, value, prog_bar=False): raise RuntimeError('no trainer')\n"
+                      "    def log_dict(self, values): raise RuntimeError('no trainer')\n"
+                      "    def forward(self, x): return self.fc(dropout(x, 0.3, self.training))\n"
+                      "    def training_step(self, batch, batch_idx):\n"
+                      "        x, y = batch\n"
+                      "        out = self(x)\n"
+                      "        penalty = self.fc.weight.square().sum()\n"
+                      "        loss = cross_entropy(out, y) + 0.1 * penalty\n"
+                      "        self.log('train_loss', loss, prog_bar=True)\n"
+                      "        self.log_dict({'penalty': penalty, 'right': (out.argmax(1) == y).sum(), 'lr': 0.1})\n"
+                      "        " +
+                          more +
+                          "\n"
+                          "        return {'loss': loss}\n"
+                          "    def validation_step(self, batch):\n"
+                          "        out = self(batch[0])\n"
+                          "        self.log('val_right', (out.argmax(1) == batch[1]).float().mean())\n"
+                          "        self.log('val_loss', cross_entropy(out, batch[1]))\n"
+                          "def build(): return Lit(), (torch.randn(4, 3), torch.tensor([0, 1, 1, 0]))\n") +
+         ":build";
+}
+
+TEST_CASE("a LightningModule trains by its steps, and what they log becomes terms and metrics" *
+          doctest::skip(!has_python())) {
+  ExportFiles files;
+  const std::string net = lightning_net(files.folder), program = files.folder / "lit.pt2";
+  const Ended written = exported(net, {"--output", files.folder.path(), "--seed", "21"});
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  CHECK(written.says("training_step logs penalty, right: train.terms = [\"penalty\", \"right\"] keeps it"));
+  CHECK(written.says("validation_step logs val_right: train.metrics = [\"val_right\"] keeps it"));
+  CHECK(written.says("lr is logged as float and not kept"));
+  const Words keys = {"--set", "train.terms=[\"penalty\", \"right\"]", "--set", "train.metrics=[\"val_right\"]"};
+  const auto rows_of = [&](const std::string& run, const std::string& model) {
+    const Ended trained =
+        estrain(with({"train", files.job(model), "--run", files.folder / run, "--devices", "cpu*2"}, keys));
+    INFO(trained.shown());
+    REQUIRE(trained.code == 0);
+    std::vector<Json> terms, metrics;
+    std::ifstream lines(files.folder / run + "/metrics.jsonl");
+    for (std::string line; std::getline(lines, line);) {
+      const Json row = Json::parse(line);
+      if (row.contains("terms")) terms.push_back(row.at("terms"));
+      if (row.contains("eval")) metrics.push_back(row.at("eval").at("metrics"));
+    }
+    return std::pair(terms, metrics);
+  };
+  const auto [terms, metrics] = rows_of("program", "name = \"program\", file = \"" + program + "\", eval_file = \"" +
+                                                       (files.folder / "lit-eval.pt2") + "\"");
+  REQUIRE(terms.size() == 6);
+  CHECK(terms.front().at("penalty").get<double>() > 0);
+  CHECK(terms.front().at("right").get<double>() > 1);  // of 8 samples
+  REQUIRE(metrics.size() == 2);
+  CHECK(metrics.front().at("val_right").get<double>() <= 1);
+  const auto in_python =
+      rows_of("python", "name = \"python\", file = \"" + net + "\", python = \"" ESTRAIN_PEERS_PYTHON "\"");
+  CHECK(in_python.first == terms);
+  CHECK(in_python.second == metrics);
+  CHECK(losses_of(files.folder / "python") == losses_of(files.folder / "program"));
+}
+
+TEST_CASE("a LightningModule that steps its optimizers itself, or gives no loss, is refused" *
+          doctest::skip(!has_python())) {
+  ScratchFolder folder;
+  const Ended without = exported(lightning_net(folder, "return None"), {"--output", folder.path()});
+  CHECK(without.code != 0);
+  CHECK(without.says("training_step gives no loss: return it as a tensor, or under the key \"loss\""));
+  const std::string net = lightning_net(folder);
+  folder.write("own.py",
+               "import lit\ndef build():\n    net, batch = lit.build()\n    net.automatic_optimization = False\n    "
+               "return net, batch\n");
+  const Ended own = exported(folder / "own.py:build", {"--output", folder.path()});
+  CHECK(own.code == 2);
+  CHECK(own.says("automatic_optimization is False"));
+  CHECK(!fs::exists(folder / "lit.pt2"));
+}
+
 TEST_CASE("export tells which torch is needed, and which was found" * doctest::skip(!has_python())) {
   ExportFiles files;
   const std::string net = files.net("return net, batch");

@@ -4,6 +4,8 @@ DESCRIPTOR is the descriptor of a file with the job's JSON, written by cmd/users
 The user's function is model.file = "net.py:build", or the argument of `estrain export net.py:build`. The function takes nothing, and
 returns a module, or a module and an example mini-batch: a tensor, a tuple or list of forward's arguments, or a dictionary of
 forward's arguments by name. torch, random and numpy are seeded before the call.
+
+A LightningModule, known by its training_step, log and log_dict, trains by its steps (with_steps()).
 """
 import importlib.util
 import inspect
@@ -90,7 +92,89 @@ def call_function(seed):
     if not isinstance(module, torch.nn.Module):
         raise Refused(f"{FUNCTION} returned a {type(made).__name__}, not a torch.nn.Module, alone or with an example "
                       "mini-batch")
-    return module, batch
+    return (with_steps(module, batch) if has_steps(module) else module), batch
+
+
+def has_steps(module):
+    return all(callable(getattr(module, name, None)) for name in ("training_step", "log", "log_dict"))
+
+
+def with_steps(module, batch):
+    """Makes training_step the forward of a LightningModule in train() mode, and validation_step in eval() mode. Forward's
+    arguments are the parts of `batch`; without an example, an input and a target. Forward returns the loss, and then the
+    tensors of one element that the step logs, one for each name, in the order of the first log. A step's own calls of the
+    module compute as before. The optimizers and schedules of the module are not used.
+
+    `module.logged` then has the names by the mode, and `module.not_logged` other logged values: {name: type}."""
+    if getattr(module, "automatic_optimization", True) is False:
+        raise Refused("automatic_optimization is False: estrain updates the parameters itself, once after each step")
+    whole = type(module)
+    takes_names = hasattr(batch, "items")
+    names = list(batch) if takes_names else names_of_parts(batch)
+
+    class WithSteps(whole):
+        def forward(self, *args, **kwargs):
+            if self._logged is not None:
+                return super().forward(*args, **kwargs)
+            given = dict(zip(names, args)) | kwargs
+            self._logged = {}
+            try:
+                loss = self._loss(given if takes_names else tuple(given.values()) if len(names) > 1 else given[names[0]])
+                kept = {name: value for name, value in self._logged.items() if value is not loss}
+            finally:
+                self._logged = None
+            self.logged[self.training] = list(kept)
+            return (loss, *(value.detach().reshape(()).float() for value in kept.values()))
+
+        def _loss(self, batch):
+            step = self.training_step if self.training or not is_users(whole, "validation_step") else self.validation_step
+            made = call_step(step, batch)
+            loss = made.get("loss") if hasattr(made, "get") else made
+            if loss is None and not self.training:
+                loss = logged_loss(self._logged)
+            if not isinstance(loss, torch.Tensor):
+                raise Refused(f"{step.__name__} gives no loss: return it as a tensor, or under the key \"loss\""
+                              + ("" if self.training else ", or log it under a name with \"loss\""))
+            return loss
+
+        def log(self, name, value, *_, **__):
+            if self._logged is None:
+                return
+            if isinstance(value, torch.Tensor) and value.numel() == 1:
+                self._logged[name] = value
+            else:
+                self.not_logged[name] = type(value).__name__
+
+        def log_dict(self, dictionary, *_, **__):
+            for name, value in dictionary.items():
+                self.log(name, value)
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    WithSteps.forward.__signature__ = inspect.Signature([own, *(own.replace(name=name) for name in names)])
+    WithSteps.__name__, WithSteps.__qualname__, WithSteps.__module__ = whole.__name__, whole.__qualname__, whole.__module__
+    module.__class__ = WithSteps
+    module._logged, module.logged, module.not_logged = None, {}, {}
+    return module
+
+
+def names_of_parts(batch):
+    parts = len(batch) if isinstance(batch, (tuple, list)) else 2 if batch is None else 1
+    return ["input", "target"][:parts] if parts <= 2 else [f"part_{i}" for i in range(parts)]
+
+
+def is_users(whole, name):
+    """Whether the method is the user's, not a stub of Lightning's."""
+    method = getattr(whole, name, None)
+    return method is not None and method.__module__.split(".")[0] not in ("lightning", "pytorch_lightning")
+
+
+def call_step(step, batch):
+    """A step takes the mini-batch, and mostly its number. The number is 0: an exported program has no other."""
+    return step(batch, 0) if len(inspect.signature(step).parameters) > 1 else step(batch)
+
+
+def logged_loss(logged):
+    return next((value for name, value in logged.items() if "loss" in name), None)
 
 
 def refuse_arguments(function):

@@ -570,7 +570,18 @@ def export_function():
         raise NotExportable(f"{FUNCTION} returned no example mini-batch, which an export needs",
                             "return the module and an example mini-batch of two or more samples, such as: return net, (images, labels)")
     paths = export(module, batch, JOB["output"], JOB["evaluation"], JOB["precision"], JOB["ragged"])
+    if has_steps(module):
+        tell_logged(module)
     return {"written": [str(path) for path in paths], "torch": torch.__version__}
+
+
+def tell_logged(module):
+    """What a LightningModule logs, and the keys that keep it."""
+    for trains, step, key in ((True, "training_step", "train.terms"), (False, "validation_step", "train.metrics")):
+        if module.logged.get(trains):
+            say(f"{step} logs {', '.join(module.logged[trains])}: {key} = {json.dumps(module.logged[trains])} keeps it")
+    for name, kind in module.not_logged.items():
+        say(f"{name} is logged as {kind} and not kept: log a tensor of one element")
 
 
 def answer(task):
