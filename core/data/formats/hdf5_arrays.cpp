@@ -368,8 +368,8 @@ void take_pads(const std::string& path, const spec::DataSection& section, std::v
     take_pad(path, 0, array);
   }
   for (const auto& [name, value] : pad_values(section)) {
-    const auto found =
-        std::ranges::find_if(arrays, [&](const Array& array) { return array.field.name == name && is_filled(array); });
+    const auto found = std::ranges::find_if(
+        arrays, [&, &wanted = name](const Array& array) { return array.field.name == wanted && is_filled(array); });
     if (found == arrays.end()) {
       throw Error::make(Fault::spec, "data.pad_values: {} is no ragged array that the model takes; these are: {}", name,
                         ragged.empty() ? "none" : fmt::format("{}", fmt::join(ragged, ", ")))
