@@ -116,7 +116,7 @@ inline std::string png_bytes(const Picture& picture, const PngSettings& settings
 // The bytes of a number, the lowest first.
 inline std::string little_endian(int64_t value, int bytes) {
   std::string text;
-  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+  for (int i = 0; i < bytes; ++i, value >>= 8) text += static_cast<char>(value);
   return text;
 }
 
