@@ -40,14 +40,10 @@ uint64_t digest_of_random_stream() {
 }
 
 uint64_t digest_of_parameter(const StatePlaces& places, std::byte* state, size_t i) {
+  const uint64_t digest = places.digest_of_parameter(state, i);
+  if (!places.averages.are_kept()) return digest;
   const size_t bytes = places.model.elements(i) * sizeof(float);
-  kernels::OptimizerDigest digest;
-  digest.parameter = kernels::digest(places.model.parameter(state, i), bytes);
-  for (size_t k = 0; k < places.optimizer.num_slots(i); ++k)
-    digest.slots[k] =
-        kernels::digest(places.optimizer.slot(state, i, k), places.optimizer.slot_elements(i, k) * sizeof(float));
-  if (!places.averages.are_kept()) return digest.combined();
-  return kernels::with_average(digest.combined(), kernels::digest(places.averages.average(state, i), bytes));
+  return kernels::with_average(digest, kernels::digest(places.averages.average(state, i), bytes));
 }
 
 uint64_t digest_of_streams(const EstPlaces& places, std::byte* state, VirtualRank rank) {

@@ -27,6 +27,11 @@ constexpr size_t kPiece = 64 * kChunk;  // floats claimed at once
 // Bytes of one copy of the state. Updates of larger states write new values past the caches.
 constexpr uint64_t kLargeState = 24 << 20;
 
+// Returns the tensor with these strides; without strides, the tensor itself.
+at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
+  return strides.empty() ? tensor : at::empty_strided(tensor.sizes(), strides, torch::kFloat).copy_(tensor);
+}
+
 bool are_finite(const float* values, size_t n) {
   return std::all_of(values, values + n, [](float value) { return std::isfinite(value); });
 }
@@ -112,16 +117,6 @@ void Updater::copy_old(size_t parameter) {
                 places_.optimizer.slot_elements(parameter, k) * sizeof(float));
 }
 
-kernels::OptimizerDigest Updater::digest_of_new(size_t parameter) const {
-  kernels::OptimizerDigest digest;
-  digest.parameter = kernels::digest(places_.model.parameter(new_state_, parameter),
-                                     places_.model.elements(parameter) * sizeof(float));
-  for (size_t k = 0; k < places_.optimizer.num_slots(parameter); ++k)
-    digest.slots[k] = kernels::digest(places_.optimizer.slot(new_state_, parameter, k),
-                                      places_.optimizer.slot_elements(parameter, k) * sizeof(float));
-  return digest;
-}
-
 template <typename GradientOf>
 at::Tensor Updater::whole_gradient(size_t parameter, GradientOf&& gradient_of) {
   const size_t elements = places_.model.elements(parameter);
@@ -135,8 +130,7 @@ at::Tensor Updater::whole_gradient(size_t parameter, GradientOf&& gradient_of) {
     if (!whole.defined()) whole = at::empty(sizes, torch::kFloat);
     kernels::scale(whole.mutable_data_ptr<float>() + begin, sum, factor_, n);
   }
-  const std::vector<int64_t>& strides = job_.network().gradient_strides()[parameter];
-  return strides.empty() || !whole.defined() ? whole : at::empty_strided(sizes, strides, torch::kFloat).copy_(whole);
+  return whole.defined() ? with_strides(whole, job_.network().gradient_strides()[parameter]) : whole;
 }
 
 bool Updater::update_in_place(size_t parameter, const at::Tensor& gradient) {
@@ -163,7 +157,7 @@ void Updater::update_whole(size_t i, GradientOf&& gradient_of) {
   if (gradient.defined() && !update_in_place(i, gradient))
     comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
   places_.optimizer.count_update(old_state_, new_state_, i, gradient.defined());
-  uint64_t digest = digest_of_new(i).combined();
+  uint64_t digest = places_.digest_of_parameter(new_state_, i);
   for (size_t begin = 0; begin < places_.model.elements(i); begin += kChunk)
     digest += average_chunk(i, begin, std::min(kChunk, places_.model.elements(i) - begin));
   record_.digests[i].fetch_add(digest, std::memory_order_relaxed);
@@ -254,9 +248,7 @@ float Updater::total_norm() const {
 // On a run with GPUs, sums in the order common to CPU and GPU.
 float Updater::l2_norm(float* values, at::IntArrayRef sizes, at::IntArrayRef strides) const {
   if (!places_.ests.has_cuda_streams()) {
-    at::Tensor vector = at::from_blob(values, sizes, torch::kFloat);
-    if (!strides.empty()) vector = at::empty_strided(sizes, strides, torch::kFloat).copy_(vector);
-    return at::linalg_vector_norm(vector, 2).item<float>();
+    return at::linalg_vector_norm(with_strides(at::from_blob(values, sizes, torch::kFloat), strides), 2).item<float>();
   }
   float norm = 0;
   kernels::portable::l2_norm(&norm, values, {1, c10::multiply_integers(sizes), 1}, {});
@@ -314,7 +306,7 @@ comm::Nonfinite Updater::first_nonfinite_result() const {
 void Updater::leave_out() {
   for (size_t i = 0; i < places_.model.num_parameters(); ++i) {
     copy_old(i);
-    uint64_t digest = digest_of_new(i).combined();
+    uint64_t digest = places_.digest_of_parameter(new_state_, i);
     if (places_.averages.are_kept()) {
       const size_t bytes = places_.model.elements(i) * sizeof(float);
       std::memcpy(places_.averages.average(new_state_, i), places_.averages.average(old_state_, i), bytes);

@@ -71,7 +71,6 @@ class Updater {
   kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
   // Copies a whole parameter and its slots to the new copy.
   void copy_old(size_t parameter);
-  kernels::OptimizerDigest digest_of_new(size_t parameter) const;
 
   TrainingJob& job_;
   const StatePlaces& places_;

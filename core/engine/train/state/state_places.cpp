@@ -7,6 +7,8 @@
 #include "core/base/error.h"
 #include "core/engine/est/generator.h"
 #include "core/state/checkpoint/state/est_streams.h"
+#include "kernels/digest.h"
+#include "kernels/optimizer.h"
 
 namespace estrain::train {
 namespace {
@@ -91,6 +93,15 @@ double MetricPlaces::first_rate(const std::byte* base) const {
 AveragePlaces::AveragePlaces(const model::NamedTensors& tensors, checkpoint::StateLayout& layout) {
   for (const auto& [name, tensor] : tensors.parameters)
     at_.push_back(layout.append(checkpoint::Role::average, name, "", checkpoint::DType::f32, tensor.sizes().vec()));
+}
+
+uint64_t StatePlaces::digest_of_parameter(std::byte* base, size_t parameter) const {
+  kernels::OptimizerDigest digest;
+  digest.parameter = kernels::digest(model.parameter(base, parameter), model.elements(parameter) * sizeof(float));
+  for (size_t k = 0; k < optimizer.num_slots(parameter); ++k)
+    digest.slots[k] =
+        kernels::digest(optimizer.slot(base, parameter, k), optimizer.slot_elements(parameter, k) * sizeof(float));
+  return digest.combined();
 }
 
 }  // namespace estrain::train

@@ -142,6 +142,9 @@ struct StatePlaces {
   MetricPlaces metrics;
   AveragePlaces averages;
   uint64_t bytes;  // of one copy
+
+  // Returns the digest of a parameter's values and slots in the copy `base`.
+  uint64_t digest_of_parameter(std::byte* base, size_t parameter) const;
 };
 
 }  // namespace estrain::train
