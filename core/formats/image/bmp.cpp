@@ -266,9 +266,7 @@ Header read_bmp_header(std::span<const std::byte> file) { return BmpFile(file).h
 void decode_bmp(std::span<const std::byte> file, Image& out) {
   const BmpFile bmp(file);
   const Header header = bmp.header();
-  out.size = header.size;
-  out.channels = header.channels;
-  out.pixels.resize(static_cast<size_t>(header.size.height * header.size.width * header.channels));
+  make_room(out, header, header.channels);
   bmp.decode(out);
 }
 

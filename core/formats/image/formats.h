@@ -43,6 +43,9 @@ int orientation_in_xmp(std::string_view xmp);
 // Converts four inverted inks (255 is no ink) to RGB, in place, as Pillow's convert("RGB").
 void inks_to_rgb(Image& picture);
 
+// Gives `out` the size and the channels of the header, and memory for `stored` bytes a pixel.
+void make_room(Image& out, const Header& header, int stored);
+
 // Throws Fault::corrupt if the picture is larger than image.h allows, or has more than `most_per_byte` pixels per byte
 // of its file.
 void require_sane(const Header& header, size_t file_bytes, int64_t most_per_byte);

@@ -6,29 +6,33 @@
 namespace estrain::image {
 namespace {
 
-Error unknown_format(std::span<const std::byte> file) {
-  return Error(Fault::corrupt, file.empty() ? "empty" : "no JPEG, PNG, BMP, WebP or TIFF file");
-}
+using Bytes = std::span<const std::byte>;
 
-Header stored_header(std::span<const std::byte> file) {
-  if (is_jpeg(file)) return read_jpeg_header(file);
-  if (is_png(file)) return read_png_header(file);
-  if (is_bmp(file)) return read_bmp_header(file);
-  if (is_webp(file)) return read_webp_header(file);
-  if (is_tiff(file)) return read_tiff_header(file);
-  throw unknown_format(file);
-}
+struct FileFormat {
+  bool (*is)(Bytes file);
+  Header (*read_header)(Bytes file);
+  void (*decode)(Bytes file, Image& out);
+};
 
-void decode_as_stored(std::span<const std::byte> file, Image& out) {
-  if (is_jpeg(file)) return decode_jpeg(file, out);
-  if (is_png(file)) return decode_png(file, out);
-  if (is_bmp(file)) return decode_bmp(file, out);
-  if (is_webp(file)) return decode_webp(file, out);
-  if (is_tiff(file)) return decode_tiff(file, out);
-  throw unknown_format(file);
+constexpr FileFormat formats[] = {{is_jpeg, read_jpeg_header, decode_jpeg},
+                                  {is_png, read_png_header, decode_png},
+                                  {is_bmp, read_bmp_header, decode_bmp},
+                                  {is_webp, read_webp_header, decode_webp},
+                                  {is_tiff, read_tiff_header, decode_tiff}};
+
+const FileFormat& format_of(Bytes file) {
+  for (const FileFormat& format : formats)
+    if (format.is(file)) return format;
+  throw Error(Fault::corrupt, file.empty() ? "empty" : "no JPEG, PNG, BMP, WebP or TIFF file");
 }
 
 }  // namespace
+
+void make_room(Image& out, const Header& header, int stored) {
+  out.size = header.size;
+  out.channels = header.channels;
+  out.pixels.resize(static_cast<size_t>(header.size.height * header.size.width * stored));
+}
 
 void require_sane(const Header& header, size_t file_bytes, int64_t most_per_byte) {
   const auto [height, width] = header.size;
@@ -42,13 +46,13 @@ void require_sane(const Header& header, size_t file_bytes, int64_t most_per_byte
 }
 
 Header read_header(std::span<const std::byte> file, Orientation orientation) {
-  Header header = stored_header(file);
+  Header header = format_of(file).read_header(file);
   if (orientation == Orientation::by_exif) header.size = turned(header.size, orientation_of(file));
   return header;
 }
 
 void decode(std::span<const std::byte> file, Image& out, Orientation orientation) {
-  decode_as_stored(file, out);
+  format_of(file).decode(file, out);
   if (orientation == Orientation::by_exif) turn(out, orientation_of(file));
 }
 

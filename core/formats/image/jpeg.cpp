@@ -152,10 +152,7 @@ Header read_jpeg_header(std::span<const std::byte> file) { return JpegDecoder(fi
 void decode_jpeg(std::span<const std::byte> file, Image& out) {
   JpegDecoder decoder(file);
   const Header header = decoder.header();
-  out.size = header.size;
-  out.channels = header.channels;
-  const int64_t stored = decoder.is_cmyk() ? 4 : header.channels;
-  out.pixels.resize(static_cast<size_t>(header.size.height * header.size.width * stored));
+  make_room(out, header, decoder.is_cmyk() ? 4 : header.channels);
   decoder.decode(out.pixels.data());
   if (decoder.is_cmyk()) inks_to_rgb(out);
 }

@@ -15,7 +15,7 @@
 namespace estrain::image {
 namespace {
 
-constexpr uint64_t kMostAtOnce = uint64_t{512} << 20;  // that libtiff may allocate in one piece
+constexpr uint64_t kMostAtOnce = uint64_t{512} << 20;  // bytes of one allocation of libtiff's
 
 Error tiff_of_unread_kind(const std::string& kind) {
   return Error::make(Fault::corrupt, "TIFF with {}", kind).advise("convert it to PNG");
@@ -414,9 +414,8 @@ Header read_tiff_header(std::span<const std::byte> file) {
 void decode_tiff(std::span<const std::byte> file, Image& out) {
   TiffFile tiff(file);
   const Header header = tiff.stored_header();
-  out.size = header.size;
-  out.channels = tiff.has_inks() ? 4 : header.channels;
-  out.pixels.resize(static_cast<size_t>(header.size.height * header.size.width * out.channels));
+  make_room(out, header, tiff.has_inks() ? 4 : header.channels);
+  if (tiff.has_inks()) out.channels = 4;
   tiff.decode(out);
   if (tiff.has_inks()) inks_to_rgb(out);
   turn(out, tiff.orientation());

@@ -82,9 +82,7 @@ Header read_webp_header(std::span<const std::byte> file) { return WebpFile(file)
 void decode_webp(std::span<const std::byte> file, Image& out) {
   const WebpFile webp(file);
   const Header header = webp.header();
-  out.size = header.size;
-  out.channels = header.channels;
-  out.pixels.resize(static_cast<size_t>(header.size.height * header.size.width * header.channels));
+  make_room(out, header, header.channels);
   webp.decode(out);
 }
 
