@@ -11,8 +11,8 @@
 #include <limits>
 #include <map>
 #include <new>
-#include <numeric>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -104,7 +104,7 @@ std::optional<ArrayType> array_type(h5::Type stored) {
 }
 
 struct Array {
-  enum class Part { values, lengths, mask };  // of a ragged array: itself, or what is derived from it
+  enum class Part { values, lengths, mask };  // lengths and masks are derived from a ragged array
 
   Field field;
   Elements elements;  // of values
@@ -148,14 +148,10 @@ class ArrayDataset : public Dataset {
  public:
   ArrayDataset(std::vector<Array> arrays, int64_t samples, int64_t multiple)
       : arrays_(std::move(arrays)), samples_(samples), multiple_(multiple) {
-    std::vector<int64_t> all(static_cast<size_t>(samples));
-    std::iota(all.begin(), all.end(), int64_t{0});
-    const std::vector<int64_t> longest = lengths_of(all);
     std::vector<Field> fields;
-    for (size_t i = 0; i < arrays_.size(); ++i) {
-      Field& field = arrays_[i].field;
-      if (field.is_ragged) field.dims[0] = longest[i];
-      fields.push_back(field);
+    for (Array& array : arrays_) {
+      if (array.field.is_ragged) array.field.dims[0] = longest(array, std::views::iota(int64_t{0}, samples));
+      fields.push_back(array.field);
     }
     shape_ = SampleShape::fields(std::move(fields));
   }
@@ -171,12 +167,7 @@ class ArrayDataset : public Dataset {
   }
   std::vector<int64_t> lengths_of(std::span<const int64_t> indices) const override {
     std::vector<int64_t> lengths;
-    for (const Array& array : arrays_) {
-      int64_t longest = array.field.is_ragged ? 1 : 0;
-      for (const int64_t index : indices)
-        if (array.field.is_ragged) longest = std::max(longest, array.length(index));
-      lengths.push_back((longest + multiple_ - 1) / multiple_ * multiple_);
-    }
+    for (const Array& array : arrays_) lengths.push_back(array.field.is_ragged ? longest(array, indices) : 0);
     return lengths;
   }
   void read(int64_t, const SampleDraw&, std::byte*, int64_t*) const override {
@@ -196,6 +187,14 @@ class ArrayDataset : public Dataset {
   }
 
  private:
+  // The length of a ragged array in a mini-batch of these samples.
+  template <typename Indices>
+  int64_t longest(const Array& array, const Indices& indices) const {
+    int64_t most = 1;
+    for (const int64_t index : indices) most = std::max(most, array.length(index));
+    return (most + multiple_ - 1) / multiple_ * multiple_;
+  }
+
   std::vector<Array> arrays_;
   int64_t samples_, multiple_;
   SampleShape shape_;
@@ -231,8 +230,7 @@ bool are_labels(const h5::Dataset& data) {
 constexpr std::string_view kOffsets = ".offsets", kLengths = "_lengths", kMask = "_mask";
 constexpr const char* kOffsetsAdvice =
     "NAME.offsets[i] and NAME.offsets[i + 1] are the rows of NAME at which sample i begins and ends: [0, end of the "
-    "first "
-    "sample, ..., rows of NAME]";
+    "first sample, ..., rows of NAME]";
 
 std::string offsets_of(const std::string& name) { return name + std::string(kOffsets); }
 
@@ -358,7 +356,7 @@ void take_pad(const std::string& path, double value, Array& array) {
   array.pad = *element;
 }
 
-// Gives ragged arrays what they are filled with.
+// Gives each ragged array the value that fills the ends of shorter samples.
 void take_pads(const std::string& path, const spec::DataSection& section, std::vector<Array>& arrays) {
   const auto is_filled = [](const Array& array) { return array.field.is_ragged && !array.field.is_derived; };
   std::vector<std::string> ragged;

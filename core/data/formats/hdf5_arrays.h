@@ -5,7 +5,7 @@
 // booleans as h5py stores booleans, or floating-point numbers of any size, and are used unchanged. Types unknown to
 // torch are widened: uint16 to int32, uint32 and uint64 to int64.
 //
-// An array NAME with offsets, the array NAME.offsets, is ragged: its samples have lengths of their own. Sample i is the
+// An array NAME with offsets, the array NAME.offsets, is ragged: the samples have different lengths. Sample i is the
 // rows [offsets[i], offsets[i + 1]) of NAME. The offsets are N + 1 whole numbers for N samples: they begin at 0, never
 // fall, and end at the number of rows. Arrays of equal lengths may share offsets by a link. A mini-batch is [samples,
 // longest sample, further dimensions]: shorter samples are filled at the end with the value of data.pad_values, and the
