@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
-#include <deque>
 #include <functional>
 #include <map>
 #include <random>
@@ -30,6 +29,7 @@
 #include "core/base/files/poll_set.h"
 #include "core/base/files/unique_fd.h"
 #include "core/run/decisions/decide.h"
+#include "core/run/decisions/event_queue.h"
 #include "core/state/comm/messages/worker_messages.h"
 
 namespace {
@@ -138,16 +138,10 @@ class Job {
   }
 
   void decide(decisions::Event event) {
-    events_.push_back(std::move(event));
-    if (deciding_) return;
-    deciding_ = true;
-    while (!events_.empty()) {
-      const decisions::Event next = std::move(events_.front());
-      events_.pop_front();
+    events_.add(std::move(event), [this](const decisions::Event& next) {
       ++events_decided_;
       for (const decisions::Action& action : decisions::decide(state_, next, moment())) carry_out(action);
-    }
-    deciding_ = false;
+    });
   }
 
   decisions::Moment moment() const {
@@ -183,8 +177,7 @@ class Job {
   decisions::RunState state_;
   std::map<WorkerId, FakeWorker> workers_;
   const UniqueFd never_{::eventfd(0, EFD_CLOEXEC)};
-  std::deque<decisions::Event> events_;
-  bool deciding_ = false;
+  decisions::EventQueue events_;
   int64_t stages_opened_ = 0, step_ = 0, events_decided_ = 0;
   double fakes_ = 0;  // seconds
 };

@@ -7,7 +7,6 @@
 
 #include <poll.h>
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/run/decisions/decide.h"
+#include "core/run/decisions/event_queue.h"
 #include "core/run/faults/diagnosis.h"
 #include "core/run/launch/launcher/ending.h"
 #include "core/run/launch/launcher/parts/audits.h"
@@ -72,30 +72,6 @@ struct Run {
   RunView view() { return {spec, state.options, origin, state.times, job, memory, journal}; }
 };
 
-// Events waiting for a decision, one after another. An event raised during a decision comes last.
-class EventQueue {
- public:
-  bool is_empty() const { return events_.empty(); }
-
-  // Adds an event and calls `decide` for all waiting events. A call of `decide` under way takes this event as
-  // well.
-  template <typename Decide>
-  void add(decisions::Event event, Decide&& decide) {
-    events_.push_back(std::move(event));
-    if (std::exchange(deciding_, true)) return;
-    while (!events_.empty()) {
-      const decisions::Event next = std::move(events_.front());
-      events_.pop_front();
-      decide(next);
-    }
-    deciding_ = false;
-  }
-
- private:
-  std::deque<decisions::Event> events_;
-  bool deciding_ = false;
-};
-
 class Launcher {
  public:
   explicit Launcher(LaunchPlan plan);
@@ -125,7 +101,7 @@ class Launcher {
 
   Run run_;
   UniqueFd signals_;
-  EventQueue events_;
+  decisions::EventQueue events_;
   RunProcesses& processes_ = run_.state.processes;
   Audits audits_{run_.view()};
   Losses losses_{run_.view(), processes_, {run_.fault_table(), audits_}};
