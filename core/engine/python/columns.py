@@ -1,28 +1,14 @@
-"""Writes columns of Parquet and Arrow files as arrays of an HDF5 file: `python CODE DESCRIPTOR`, with pyarrow and h5py.
+"""Writes columns of Parquet and Arrow files as arrays of an HDF5 file, with pyarrow and h5py. request.py goes before.
 
-DESCRIPTOR is the descriptor of a file with JSON: {"files", "out", "columns", "answer"}: `columns` are the columns to
-write (empty: all); `answer` is the descriptor of a file that gets {"samples", "arrays": [{"name", "dtype", "shape"}]},
-or {"error", "advice"}.
+The request has {"files", "out", "columns"}: `columns` are the columns to write (empty: all). The answer is {"samples",
+"arrays": [{"name", "dtype", "shape"}]}.
 
 A column of numbers becomes an array [samples]; of lists of equal lengths [samples, length], of nested lists more; of
 lists of different lengths an array of all values, and NAME.offsets, int64 [samples + 1]. The files are read twice,
 batch by batch: once for the lengths, once for the values. Samples stand in the order of the files.
 """
-import contextlib
-import json
-import os
-import sys
-
-with open(int(sys.argv[1])) as passed:
-    REQUEST = json.load(passed)
 ROWS = 4096  # of a batch
 LISTED = 8
-
-
-class Refused(Exception):
-    def __init__(self, error, advice):
-        super().__init__(error)
-        self.advice = advice
 
 
 def load_libraries():
@@ -171,10 +157,6 @@ def sound(arrow, path, batches):
         yield batch
 
 
-def lines_of(error):
-    return [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-
-
 def require_names(columns):
     names = {column.name for column in columns}
     for column in columns:
@@ -186,8 +168,7 @@ def require_names(columns):
 
 
 def write(h5py, numpy, arrow, columns, readers, out):
-    part = f"{out}.{os.getpid()}"
-    try:
+    with whole_file(out) as part:
         with h5py.File(part, "w") as file:
             places = {}
             for column in columns:
@@ -214,31 +195,19 @@ def write(h5py, numpy, arrow, columns, readers, out):
 
             each_array(arrow, columns, readers, take)
             told = [{"name": name, "dtype": str(array.dtype), "shape": list(array.shape)} for name, array in file.items()]
-        with open(part, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(part, out)
-        return told
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(part)
+    return told
 
 
 def main():
-    try:
-        arrow, h5py, numpy = load_libraries()
-        import pyarrow.compute  # noqa: F401: an attribute of pyarrow only then
-        columns, readers = whole_columns(arrow, REQUEST["files"], REQUEST["columns"])
-        each_array(arrow, columns, readers, lambda column, values: column.measure(values))
-        if not columns or columns[0].samples == 0:
-            raise Refused("no samples", "name files with rows")
-        require_names(columns)
-        arrays = write(h5py, numpy, arrow, columns, readers, REQUEST["out"])
-        answer = {"samples": columns[0].samples, "arrays": arrays}
-    except Refused as error:
-        answer = {"error": str(error), "advice": error.advice}
-    except OSError as error:
-        answer = {"error": f"{REQUEST['out']}: {error}", "advice": "mend what the message names, and try again"}
-    os.write(REQUEST["answer"], json.dumps(answer).encode())
+    arrow, h5py, numpy = load_libraries()
+    import pyarrow.compute  # noqa: F401: an attribute of pyarrow only then
+    columns, readers = whole_columns(arrow, REQUEST["files"], REQUEST["columns"])
+    each_array(arrow, columns, readers, lambda column, values: column.measure(values))
+    if not columns or columns[0].samples == 0:
+        raise Refused("no samples", "name files with rows")
+    require_names(columns)
+    arrays = write(h5py, numpy, arrow, columns, readers, REQUEST["out"])
+    return {"samples": columns[0].samples, "arrays": arrays}
 
 
-main()
+answer(main, lambda error: f"{REQUEST['out']}: {error}")

@@ -1,26 +1,14 @@
-"""Writes the tensors of a file of torch.save as a safetensors file: `python CODE DESCRIPTOR`, with any release of
-torch.
+"""Writes the tensors of a file of torch.save as a safetensors file, with any release of torch. request.py goes before.
 
-DESCRIPTOR is the descriptor of a file with JSON: {"file", "out", "key", "answer"}: `key` names the state_dict in the file, such as "model" or "ema.model"
-(empty: the only one); `answer` is the descriptor of a file that gets {"tensors", "key"}, or {"error", "advice"}. The
-file is loaded with weights_only: it can run no code. Formats: https://huggingface.co/docs/safetensors.
+The request has {"file", "out", "key"}: `key` names the state_dict in the file, such as "model" or "ema.model" (empty: the
+only one). The answer is {"tensors", "key"}. The file is loaded with weights_only: it can run no code. Formats:
+https://huggingface.co/docs/safetensors.
 """
 import ctypes
-import json
-import os
 import pickle
 import struct
-import sys
 
-with open(int(sys.argv[1])) as passed:
-    REQUEST = json.load(passed)
 MOST_NAMED = 8
-
-
-class Refused(Exception):
-    def __init__(self, error, advice):
-        super().__init__(error)
-        self.advice = advice
 
 
 def load(path):
@@ -39,10 +27,6 @@ def load(path):
     except Exception as error:  # noqa: BLE001: whatever torch finds in a stranger's file
         raise Refused(f"torch cannot read it: {lines_of(error)[0]}",
                       "the file may be damaged or cut short: copy or download it again")
-
-
-def lines_of(error):
-    return [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
 
 
 def dictionaries(torch, value, key=""):
@@ -93,32 +77,19 @@ def write(torch, tensors, path):
         at = end
     text = json.dumps(header).encode()
     text += b" " * (-(len(text) + 8) % 64)
-    part = f"{path}.{os.getpid()}"
-    try:
-        with open(part, "wb") as file:
-            file.write(struct.pack("<Q", len(text)) + text)
-            for name in order:
-                whole = tensors[name].detach().resolve_neg().contiguous()
-                if whole.numel():
-                    file.write((ctypes.c_char * (whole.numel() * whole.element_size())).from_address(whole.data_ptr()))
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
+    with whole_file(path) as part, open(part, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for name in order:
+            whole = tensors[name].detach().resolve_neg().contiguous()
+            if whole.numel():
+                file.write((ctypes.c_char * (whole.numel() * whole.element_size())).from_address(whole.data_ptr()))
 
 
 def main():
-    try:
-        torch, loaded = load(REQUEST["file"])
-        key, tensors = chosen(torch, loaded, REQUEST["key"])
-        write(torch, tensors, REQUEST["out"])
-        answer = {"tensors": len(tensors), "key": key}
-    except Refused as error:
-        answer = {"error": str(error), "advice": error.advice}
-    except OSError as error:
-        answer = {"error": str(error), "advice": "mend what the message names, and try again"}
-    os.write(REQUEST["answer"], json.dumps(answer).encode())
+    torch, loaded = load(REQUEST["file"])
+    key, tensors = chosen(torch, loaded, REQUEST["key"])
+    write(torch, tensors, REQUEST["out"])
+    return {"tensors": len(tensors), "key": key}
 
 
-main()
+answer(main)
