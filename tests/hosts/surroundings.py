@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from hosts_site import HEAVY, HEAVY_STEPS, LONG, busy, check, ends_here, events, finish, heavy_reference, reference, refused, steps_of, wait_for
+from hosts_site import HEAVY, HEAVY_STEPS, LONG, busy, check, ends_here, events, finish, heavy_reference, reference, refused, steps_of, stop_here, wait_for
 from joining import apart, is_listed, listens, said, trains_on
 
 
@@ -71,8 +71,7 @@ def cut_off_while_it_waits(site):
     finish(agent, 75)
     check("no coordinator came back" in said(agent), said(agent))
     site.network.mend(1)
-    site.network.run(0, [site.program, "stop", str(run)])
-    finish(job, 75)
+    stop_here(site, run, job)
 
 
 def run_directory_unmounted(site):

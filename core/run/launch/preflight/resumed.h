@@ -1,5 +1,5 @@
 #pragma once
-// What may differ when a run is resumed: its data files, and its learning rates.
+// The differences that a resume allows: in the data files of the run, and in the learning rates.
 
 #include <string>
 #include <string_view>

@@ -62,7 +62,8 @@ class CommitWord {
 //
 // 1. One save at a time: the next save is asked for when all parts of this save have arrived.
 // 2. The last part to arrive commits the step.
-// The step is stored last: a process that sees it sees the rest. All accesses are sequentially consistent.
+// The step is stored last: a process that sees the step sees all other words of the request. All accesses are
+// sequentially consistent.
 class SaveRequest {
  public:
   explicit SaveRequest(MemoryHeader& words) : words_(words) {}

@@ -77,7 +77,7 @@ TEST_CASE("the orientation of a WebP is in its EXIF data, or in XMP data") {
   CHECK(told_by(8, exif) == 6);
   CHECK(told_by(4, xmp) == 3);
   CHECK(told_by(12, exif + xmp) == 6);
-  CHECK(told_by(0, exif) == upright);  // the file says that it has none
+  CHECK(told_by(0, exif) == upright);  // the flags of the file deny EXIF data
   CHECK(told_by(0, "") == upright);
 }
 

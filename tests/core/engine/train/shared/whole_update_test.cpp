@@ -41,7 +41,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.contiguous().const_data_ptr(), b.contiguous().const_data_ptr(), a.nbytes()) == 0;
 }
 
-// Each optimizer with a parameter that it takes.
+// Optimizers of whole parameters, each with the sizes of a parameter.
 struct Case {
   const char* name;
   optim::WholeSettings settings;
