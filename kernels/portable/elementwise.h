@@ -36,7 +36,7 @@ enum class Unary {
   hardswish,       // x * m / 6
   mish,            // x * (n / (n + 2)), n = e * (e + 2), e = exp(min(x, 20)): x tanh(log(1 + e^x))
   tan,             // sin(x) / cos(x)
-  asin,            // arithmetic/inverse_trigonometry.h
+  asin,            // arithmetic/trigonometry.h
   acos,
   atan,
   sinh,  // arithmetic/hyperbolic.h

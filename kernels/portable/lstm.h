@@ -4,7 +4,7 @@
 //
 // The caller computes the input's part of the gates of all steps, as one product. Then, for t = 0, 1, ...:
 //   a = (bias + dot(hidden[t - 1], weight)) + input_gates[t]          the product is gemm.h's; without a bias: dot +
-//   input i, f, o = sigmoid(a), g = tanh(a)                                 arithmetic/sigmoid.h, arithmetic/tanh.h
+//   input i, f, o = sigmoid(a), g = tanh(a)                             arithmetic/sigmoid.h, arithmetic/hyperbolic.h
 //   cell[t] = (f * cell[t - 1]) + (i * g),  squashed = tanh(cell[t]),  hidden[t] = o * squashed
 // hidden[-1] and cell[-1] are the start.
 //

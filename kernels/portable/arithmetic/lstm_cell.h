@@ -1,8 +1,8 @@
 #pragma once
 // One cell of kernels/portable/lstm.h.
 
+#include "kernels/portable/arithmetic/hyperbolic.h"
 #include "kernels/portable/arithmetic/sigmoid.h"
-#include "kernels/portable/arithmetic/tanh.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
