@@ -30,7 +30,7 @@ using Words = std::vector<std::string>;
 
 constexpr const char *kSpec = RunFiles::kSpec, *kResized = "resized", *kUndisturbed = "undisturbed";
 constexpr Nanoseconds kBetween = 2s;  // of training between two changes
-constexpr int kGlanceMs = 50, kPatienceWithStopMs = 30'000;
+constexpr std::chrono::milliseconds kGlance = 50ms, kPatienceWithStop = 30s;
 constexpr int kStoppedEarly = 75;
 
 // The job ends by `estrain stop` long before its last step.
@@ -141,18 +141,18 @@ class Running {
   ~Running() {
     if (!process_.running()) return;
     process_.signal(SIGTERM);
-    if (process_.wait_for(kPatienceWithStopMs)) return;
+    if (process_.wait_for(kPatienceWithStop)) return;
     process_.signal(SIGKILL);
     process_.wait();
   }
   Running(const Running&) = delete;
 
-  bool ended_within(int milliseconds) {
+  bool ended_within(std::chrono::milliseconds limit) {
     end_if_asked();
-    return process_.wait_for(milliseconds, &end_);
+    return process_.wait_for(limit, &end_);
   }
   void require_end(int code) {
-    while (!ended_within(kGlanceMs)) continue;
+    while (!ended_within(kGlance)) continue;
     if (end_.signaled || end_.code != code) fail();
   }
   // Throws with the exit code of the command.
@@ -170,8 +170,8 @@ class Running {
 
 void run(const Words& words) { Running(words).require_end(0); }
 
-void require_running(Running& job, int milliseconds) {
-  if (job.ended_within(milliseconds)) job.fail();
+void require_running(Running& job, std::chrono::milliseconds limit) {
+  if (job.ended_within(limit)) job.fail();
 }
 
 int64_t step_of(const std::string& run) {
@@ -185,7 +185,7 @@ int64_t step_of(const std::string& run) {
 void train_a_while(Running& job) {
   const int64_t before = step_of(kResized);
   const auto until = MonotonicClock::now() + kBetween;
-  while (MonotonicClock::now() < until || step_of(kResized) <= before) require_running(job, kGlanceMs);
+  while (MonotonicClock::now() < until || step_of(kResized) <= before) require_running(job, kGlance);
 }
 
 void train_resized() {

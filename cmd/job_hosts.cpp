@@ -19,7 +19,7 @@
 namespace estrain::cmd {
 namespace {
 
-constexpr int kPatienceWithSlurmMs = 10'000;
+constexpr std::chrono::seconds kPatienceWithSlurm{10};
 
 std::vector<std::string> nodes_of_allocation(const std::string& option) {
   const std::string list = environment_variable("SLURM_JOB_NODELIST").value_or("");
@@ -35,7 +35,7 @@ std::vector<std::string> nodes_of_allocation(const std::string& option) {
   options.output_descriptor = answer.get();
   ChildProcess process = ChildProcess::start(options);
   ChildEnd end;
-  const bool ended = process.wait_for(kPatienceWithSlurmMs, &end);
+  const bool ended = process.wait_for(kPatienceWithSlurm, &end);
   if (!ended) process.signal(SIGKILL);
   std::istringstream text(read_memory_file(answer.get()));
   if (!ended || end.signaled || end.code != 0)

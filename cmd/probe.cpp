@@ -37,7 +37,7 @@ comm::ProbeReport report_of(const comm::TryMiniBatch& request, const comm::Probe
 int probe(int socket) {
   comm::ProbesOwnChannel asker{comm::MessageSocket(UniqueFd(socket))};
   comm::ProbeRequest request;
-  if (asker.receive(&request, -1) == comm::Received::message)
+  if (asker.receive(&request, kForever) == comm::Received::message)
     comm::answer_with(asker, [&] { return report_of(std::get<comm::TryMiniBatch>(request), asker); });
   leave(0);
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/job/placement/device.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/run/launch/preflight/devices.h"
@@ -18,7 +19,7 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kPatienceWithKillMs = 1500;
+constexpr auto kPatienceWithKill = 1500ms;
 
 // The stage of an order to run; 0: another order.
 uint64_t stage_of_order(const comm::WorkerOrder& order) {
@@ -139,7 +140,7 @@ void AgentWorkers::watch(At at) {
 void AgentWorkers::on_worker(Session& session) {
   comm::WorkerReport said;
   while (session.worker.socket) {
-    const comm::Received received = session.worker.socket.receive(&said, 0);
+    const comm::Received received = session.worker.socket.receive(&said, 0ms);
     if (received == comm::Received::nothing) return;
     if (received == comm::Received::closed) {
       session.socket.reset();  // the end of the worker follows
@@ -167,7 +168,7 @@ void AgentWorkers::close(At at) {
   at->process.reset();
   if (at->worker.process.running()) {
     at->worker.process.signal(SIGKILL);
-    at->worker.process.wait_for(kPatienceWithKillMs);
+    at->worker.process.wait_for(kPatienceWithKill);
   }
   loop_.post([this, at] { sessions_.erase(at); });
 }

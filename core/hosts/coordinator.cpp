@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
@@ -120,7 +121,7 @@ class CoordinatorCourier {
  private:
   void on_launcher() {
     Json said;
-    switch (setup_.launcher.receive(&said, 0)) {
+    switch (setup_.launcher.receive(&said, 0ms)) {
       case comm::MessageSocket::Received::nothing:
         return;
       case comm::MessageSocket::Received::closed:

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <memory>
 
+#include "core/base/clock.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
@@ -71,7 +72,7 @@ class Proxy {
   void on_launcher() {
     Json said;
     for (;;) {
-      switch (setup_.launcher.receive(&said, 0)) {
+      switch (setup_.launcher.receive(&said, 0ms)) {
         case comm::MessageSocket::Received::nothing:
           return;
         case comm::MessageSocket::Received::closed:

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/state/algorithms/choice_file.h"
 #include "core/state/checkpoint/checkpoint_file.h"
@@ -199,7 +200,7 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
     INFO(second.shown());
     CHECK(second.code != 0);
     CHECK(second.says("To give it up loses steps"));
-    CHECK_FALSE(job.launcher().ended_within(0));
+    CHECK_FALSE(job.launcher().ended_within(0ms));
     const Ended stop = job.stop();
     INFO(stop.shown());
     CHECK(stop.code != 0);
@@ -321,9 +322,9 @@ TEST_CASE("no room for the records: the job says so and waits, goes on when ther
     const Ended told = job.stop();
     INFO(told.shown());
     CHECK(told.says("To give it up loses steps"));
-    CHECK_FALSE(job.launcher().ended_within(0));
+    CHECK_FALSE(job.launcher().ended_within(0ms));
     // The state is given up, then the records, if a checkpoint has steps of theirs.
-    for (int more = 0; more < 3 && !job.launcher().ended_within(2000); ++more) CHECK(job.stop().code != 0);
+    for (int more = 0; more < 3 && !job.launcher().ended_within(2s); ++more) CHECK(job.stop().code != 0);
     const Ended stopped = stop.wait();
     INFO(stopped.shown());
     CHECK(stopped.code != 0);

@@ -83,16 +83,16 @@ void Command::kill() {
 
 std::string Command::text() const { return read_file(output_); }
 
-bool Command::ended_within(int milliseconds) {
+bool Command::ended_within(std::chrono::milliseconds limit) {
   if (!process_.running()) return true;
   ChildEnd end;
-  if (!process_.wait_for(milliseconds, &end)) return false;
+  if (!process_.wait_for(limit, &end)) return false;
   ended_ = {end.signaled ? 128 + end.code : end.code, text()};
   return true;
 }
 
 Ended Command::wait(int seconds) {
-  if (ended_within(seconds * 1000)) return ended_;
+  if (ended_within(std::chrono::seconds(seconds))) return ended_;
   kill();
   throw std::runtime_error("a command did not end in " + std::to_string(seconds) + " s; it said:\n" + text());
 }

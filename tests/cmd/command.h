@@ -38,10 +38,10 @@ class Command {
 
   pid_t pid() const { return process_.pid(); }
   void signal(int number) const { process_.signal(number); }
-  void kill();                          // and reaps; no effect after the command's end
-  bool ended_within(int milliseconds);  // false if the command still runs
-  Ended wait(int seconds = 600);        // a longer command counts as hung: kills the command and throws
-  std::string text() const;             // the output so far
+  void kill();                                         // and reaps; no effect after the command's end
+  bool ended_within(std::chrono::milliseconds limit);  // false if the command still runs
+  Ended wait(int seconds = 600);                       // a longer command counts as hung: kills the command and throws
+  std::string text() const;                            // the output so far
 
  private:
   std::string output_;

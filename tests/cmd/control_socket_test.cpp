@@ -189,7 +189,7 @@ TEST_CASE("a launcher that is stopped stops neither training nor its records, an
   job.launcher().signal(SIGSTOP);
   const int64_t before = recorded_steps(job);
   wait_until("a thousand steps without a launcher", [&] { return recorded_steps(job) >= before + 1000; });
-  CHECK_FALSE(job.launcher().ended_within(0));
+  CHECK_FALSE(job.launcher().ended_within(0ms));
   job.launcher().signal(SIGCONT);
   check_unmoved(job);
   REQUIRE(job.stop().code == 0);

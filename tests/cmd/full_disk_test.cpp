@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "file_limit.h"
 #include "job.h"
@@ -84,7 +85,7 @@ void check_waits(Job& job, const std::string& step) {
   const std::string text = launcher.text();
   CHECK(text.find("File too large; ") != std::string::npos);
   CHECK(text.find(" bytes)") != std::string::npos);
-  CHECK_FALSE(launcher.ended_within(3000));  // longer than a try
+  CHECK_FALSE(launcher.ended_within(3s));  // longer than a try
   wait_until("another word", [&] {
     const std::string now = launcher.text();
     return now.find("waits for room", now.find("waits for room") + 1) != std::string::npos;
@@ -152,7 +153,7 @@ TEST_CASE("a run that fails on a full disk waits for room with what it has train
     return job.launcher().text().find("To give it up loses steps 1 to " + step + ". Stop once more") !=
            std::string::npos;
   });
-  CHECK_FALSE(job.launcher().ended_within(0));
+  CHECK_FALSE(job.launcher().ended_within(0ms));
   job.launcher().signal(SIGINT);
   const Ended ended = job.launcher().wait();
   INFO(ended.shown());
@@ -196,7 +197,7 @@ TEST_CASE("a stop with room for the state and none for the records: they are wai
   wait_until("the warning", [&] { return !events(run, "write_failed").empty(); });
   Command stop({"stop", run});
   wait_until("the checkpoint", [&] { return !events(run, "checkpoint").empty() && checkpoint_steps(run).back() > 0; });
-  CHECK_FALSE(job.launcher().ended_within(1000));
+  CHECK_FALSE(job.launcher().ended_within(1s));
   limit_files(job.scribe(), RLIM_INFINITY);
   const Ended ended = job.launcher().wait();
   INFO(ended.shown());

@@ -81,7 +81,7 @@ Job::~Job() {
 }
 
 Json Job::status() {
-  if (launcher_.ended_within(0)) throw std::runtime_error("the job has ended: " + launcher_.wait().shown());
+  if (launcher_.ended_within(0ms)) throw std::runtime_error("the job has ended: " + launcher_.wait().shown());
   try {
     return launch::ask_launcher(run_, decisions::StatusRequest{}, kPatience);
   } catch (const Error&) {

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <optional>
 
+#include "core/base/clock.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -48,7 +49,8 @@ TEST_CASE("a worker that comes late from the meeting over a step that is left ou
     }
     done = true;
   }
-  wait_until("the recovery", [&] { return !events(job.run(), "recovered").empty() || job.launcher().ended_within(0); });
+  wait_until("the recovery",
+             [&] { return !events(job.run(), "recovered").empty() || job.launcher().ended_within(0ms); });
   const Ended stopped = job.stop();
   INFO(stopped.shown());
   CHECK(stopped.code == 0);

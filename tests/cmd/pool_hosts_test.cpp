@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "command.h"
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "job_specs.h"
 #include "repeated_run.h"
@@ -33,7 +34,7 @@ class HostPool {
     daemon_.emplace(
         Words{"pool", "serve", folder_, "--devices", "none", "--name", "h0", "--policy", "fifo", "--round", "0.5"});
     wait_until("the pool's daemon", [&] {
-      REQUIRE_FALSE(daemon_->ended_within(0));
+      REQUIRE_FALSE(daemon_->ended_within(0ms));
       return daemon_->text().find("in the queue") != std::string::npos;
     });
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "job.h"
 #include "job_specs.h"
@@ -139,7 +140,7 @@ TEST_CASE("a job that is still starting has a status, though nothing of it is on
     stopped.reach();
     REQUIRE_FALSE(fs::exists(cycle.run + "/job.toml"));
     status.emplace(Words{"status", cycle.run, "--json"});
-    CHECK_FALSE(status->ended_within(2000));  // it waits for an answer
+    CHECK_FALSE(status->ended_within(2s));  // it waits for an answer
   }
   const Ended told = status->wait();
   INFO(told.shown());

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "command.h"
+#include "core/base/clock.h"
 #include "run_files.h"
 #include "tests/scratch_folder.h"
 
@@ -38,7 +39,7 @@ class Pool {
   void serve(const Words& more = {}, Command::Options options = {}) {
     daemon_.emplace(with({"pool", "serve", folder_}, more), std::move(options));
     wait_until("the pool's daemon", [&] {
-      REQUIRE_FALSE(daemon_->ended_within(0));
+      REQUIRE_FALSE(daemon_->ended_within(0ms));
       return daemon_->text().find("in the queue") != std::string::npos;
     });
   }

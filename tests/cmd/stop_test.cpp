@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"
@@ -149,7 +150,7 @@ TEST_CASE("a stop while a resize waits for the scribe") {
   Command stop({"stop", job.run()});
   CHECK(another.wait().says("the job is being stopped"));
   scribe.reset();
-  CHECK(stop.ended_within(10'000));  // well before the end of the 30 s grace period
+  CHECK(stop.ended_within(10s));  // well before the end of the 30 s grace period
   CHECK(stop.wait().code == 0);
   CHECK(checkpoint_steps(job.run()).back() == step + 1);
 }

@@ -2,6 +2,7 @@
 // received message is received again when it is forwarded.
 #include <sys/socket.h>
 
+#include "core/base/clock.h"
 #include "core/state/comm/messages/message_socket.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -16,13 +17,13 @@ void receive_packet(MessageSocket& ours, MessageSocket& theirs, std::string_view
   require(::send(theirs.descriptor(), packet.data(), packet.size(), 0) > 0, "a packet is sent");
   Json message;
   Received received = Received::nothing;
-  if (!accepts([&] { received = ours.receive(&message, 0); })) return;
+  if (!accepts([&] { received = ours.receive(&message, 0ms); })) return;
   require(received == Received::message, "a packet is a message or an error");
   const std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 128 * 1024) return;
   require(ours.send(message), "a message can be sent");
   Json again;
-  require(theirs.receive(&again, 0) == Received::message, "and arrives");
+  require(theirs.receive(&again, 0ms) == Received::message, "and arrives");
   require(again.dump() == text, "as it was");
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/files/poll_set.h"
 
 namespace estrain {
 namespace {
@@ -57,18 +58,17 @@ bool read_some(int fd, const std::string& path, uint64_t most, std::string& text
 }
 
 // Reading a pipe without a writer returns end of file. An end therefore counts only after the first byte.
-std::string read_pipe(int fd, const std::string& path, uint64_t most, int patience_ms) {
+std::string read_pipe(int fd, const std::string& path, uint64_t most, std::chrono::milliseconds patience) {
   std::string text;
-  const int64_t between_ns = patience_ms * INT64_C(1'000'000);
-  for (int64_t deadline = monotonic_ns() + between_ns; monotonic_ns() < deadline;) {
+  for (MonotonicTime deadline = MonotonicClock::now() + patience; MonotonicClock::now() < deadline;) {
     pollfd waiting{fd, POLLIN, 0};
-    if (::poll(&waiting, 1, patience_ms) <= 0) continue;
+    if (poll_within({&waiting, 1}, patience) == 0) continue;
     const size_t before = text.size();
     const bool more = read_some(fd, path, most, text);
     if (!more && (!text.empty() || (waiting.revents & POLLHUP) != 0)) return text;
-    if (text.size() > before) deadline = monotonic_ns() + between_ns;
+    if (text.size() > before) deadline = MonotonicClock::now() + patience;
   }
-  throw Error::make(Fault::io, "cannot read {}: a pipe without data for {} s", path, patience_ms / 1000.0)
+  throw Error::make(Fault::io, "cannot read {}: a pipe without data for {} s", path, Seconds(patience).count())
       .advise("check that its writer still runs, or write to a file first");
 }
 
@@ -103,11 +103,11 @@ std::string read_whole(int fd, const std::string& path, uint64_t most) {
   return text;
 }
 
-Input read_file_or_pipe(const std::string& path, uint64_t most, int patience_ms) {
+Input read_file_or_pipe(const std::string& path, uint64_t most, std::chrono::milliseconds patience) {
   const UniqueFd fd = open_anything(path, O_RDONLY);
   if (!fd) throw system_error("cannot open " + path, errno);
   const mode_t mode = mode_of(fd, path);
-  if (S_ISFIFO(mode)) return {read_pipe(fd.get(), path, most, patience_ms), true};
+  if (S_ISFIFO(mode)) return {read_pipe(fd.get(), path, most, patience), true};
   if (!S_ISREG(mode)) throw not_a_file(path, mode);
   return {read_whole(fd.get(), path, most), false};
 }

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -23,12 +24,12 @@ UniqueFd open_input_if_present(const std::string& path);
 std::string read_whole(int fd, const std::string& path, uint64_t most = kMostText);
 
 // A regular file, or a pipe: `<(…)`, /dev/stdin after a `|`. A pipe ends when the writer closes the pipe.
-// read_file_or_pipe() throws Fault::io beyond `most` bytes, or after `patience_ms` without a byte from the pipe.
+// read_file_or_pipe() throws Fault::io beyond `most` bytes, or after `patience` without a byte from the pipe.
 struct Input {
   std::string text;
   bool piped = false;
 };
-constexpr int kPipePatienceMs = 10'000;
-Input read_file_or_pipe(const std::string& path, uint64_t most, int patience_ms = kPipePatienceMs);
+constexpr std::chrono::seconds kPipePatience{10};
+Input read_file_or_pipe(const std::string& path, uint64_t most, std::chrono::milliseconds patience = kPipePatience);
 
 }  // namespace estrain

@@ -8,21 +8,16 @@
 #include "core/base/error.h"
 
 namespace estrain {
-namespace {
 
-constexpr int64_t kNsOfMs = 1'000'000;
-
-}  // namespace
-
-int poll_within(std::span<pollfd> polled, int milliseconds) {
-  const int64_t deadline_ns = monotonic_ns() + milliseconds * kNsOfMs;
-  int left = milliseconds;
+int poll_within(std::span<pollfd> polled, std::chrono::milliseconds limit) {
+  const MonotonicTime deadline = MonotonicClock::now() + limit;
+  std::chrono::milliseconds left = limit;
   for (;;) {
-    const int ready = ::poll(polled.data(), polled.size(), left);
+    const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(left.count()));
     if (ready >= 0) return ready;
     if (errno != EINTR) throw system_error("cannot wait for descriptors", errno);
-    if (milliseconds > 0)  // rounded up: no wait ends early
-      left = static_cast<int>(std::max<int64_t>(0, (deadline_ns - monotonic_ns() + kNsOfMs - 1) / kNsOfMs));
+    if (limit > 0ms)  // rounded up: no wait ends early
+      left = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(deadline - MonotonicClock::now()));
   }
 }
 
@@ -36,8 +31,8 @@ void PollSet::clear() {
   callbacks_.clear();
 }
 
-int PollSet::wait(int milliseconds) {
-  const int ready = poll_within(polled_, milliseconds);
+int PollSet::wait(std::chrono::milliseconds limit) {
+  const int ready = poll_within(polled_, limit);
   const size_t waited_for = polled_.size();
   for (size_t i = 0; i < std::min(waited_for, polled_.size()); ++i) {
     if (polled_[i].revents == 0 || !callbacks_[i]) continue;

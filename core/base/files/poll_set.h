@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -10,9 +11,11 @@
 
 namespace estrain {
 
-// Waits for an event of a descriptor, at most `milliseconds` (-1: no limit). Returns the number of descriptors with an
-// event; 0: the time is over. Throws Fault::io.
-int poll_within(std::span<pollfd> polled, int milliseconds);
+inline constexpr std::chrono::milliseconds kForever{-1};  // no limit for a wait
+
+// Waits for an event of a descriptor, for at most `limit`. Returns the number of descriptors with an event; 0: the time
+// is over. Throws Fault::io.
+int poll_within(std::span<pollfd> polled, std::chrono::milliseconds limit);
 
 // A PollSet is a set of descriptors for one wait after another, each with its events and a callback.
 class PollSet {
@@ -25,7 +28,7 @@ class PollSet {
 
   // Waits as poll_within() does, then calls back for each descriptor with an event, in the order of adding. Callbacks
   // may add descriptors for the next wait, or clear the set: then no further callback follows.
-  int wait(int milliseconds);
+  int wait(std::chrono::milliseconds limit);
 
  private:
   std::vector<pollfd> polled_;

@@ -18,6 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files/own_file.h"
+#include "core/base/files/poll_set.h"
 
 extern char** environ;
 
@@ -139,10 +140,10 @@ ChildEnd ChildProcess::wait() {
   return end;
 }
 
-bool ChildProcess::wait_for(int milliseconds, ChildEnd* end) {
+bool ChildProcess::wait_for(std::chrono::milliseconds limit, ChildEnd* end) {
   if (!running()) return true;
   pollfd poll{pidfd_.get(), POLLIN, 0};
-  if (::poll(&poll, 1, milliseconds) <= 0) return false;
+  if (poll_within({&poll, 1}, limit) == 0) return false;
   const ChildEnd ended = wait();
   if (end != nullptr) *end = ended;
   return true;

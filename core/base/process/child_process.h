@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -79,8 +80,8 @@ class ChildProcess {
   void signal(int number) const;
   // Blocks until the child has ended, and reaps the child; `running()` is then false.
   ChildEnd wait();
-  // Like wait, for at most `milliseconds`; false: still running.
-  bool wait_for(int milliseconds, ChildEnd* end = nullptr);
+  // Like wait, for at most `limit`; false: still running.
+  bool wait_for(std::chrono::milliseconds limit, ChildEnd* end = nullptr);
 
  private:
   pid_t pid_ = -1;

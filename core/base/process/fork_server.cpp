@@ -18,8 +18,10 @@
 #include <filesystem>
 #include <span>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/files.h"
+#include "core/base/files/poll_set.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/fields.h"
 #include "core/base/process/child_process.h"
@@ -28,7 +30,7 @@
 namespace estrain {
 namespace {
 
-constexpr int kPatienceMs = 1000;  // until a ready server has answered
+constexpr std::chrono::seconds kPatience{1};  // until a ready server has answered
 constexpr size_t kLargestOrder = 64 * 1024;
 constexpr size_t kMostDescriptors = 32;
 
@@ -85,9 +87,9 @@ bool receive_order(int socket, Order* order, std::vector<UniqueFd>* descriptors)
 }
 
 // Negative if the server has ended. Nothing while the server says nothing.
-std::optional<Answer> receive_answer(int socket, int milliseconds) {
+std::optional<Answer> receive_answer(int socket, std::chrono::milliseconds patience) {
   pollfd poll{socket, POLLIN, 0};
-  if (::poll(&poll, 1, milliseconds) <= 0) return std::nullopt;
+  if (poll_within({&poll, 1}, patience) == 0) return std::nullopt;
   Answer answer = -1;
   return ::recv(socket, &answer, sizeof answer, MSG_DONTWAIT) == sizeof answer ? answer : -1;
 }
@@ -208,15 +210,15 @@ ForkServer ForkServer::adopt(const Note& note) {
   return server;
 }
 
-bool ForkServer::wait_until_ready(int milliseconds) {
+bool ForkServer::wait_until_ready(std::chrono::milliseconds patience) {
   if (!socket_ || ready_) return ready_;
-  const std::optional<Answer> answer = receive_answer(socket_.get(), milliseconds);
+  const std::optional<Answer> answer = receive_answer(socket_.get(), patience);
   if (answer && *answer < 0) give_up();
   return ready_ = answer == 0;
 }
 
 std::optional<ChildProcess> ForkServer::fork(const ChildOptions& options) {
-  if (!wait_until_ready(0)) return std::nullopt;
+  if (!wait_until_ready(0ms)) return std::nullopt;
   UniqueFd output = open_output(options);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("cannot create a pipe", errno);
@@ -228,7 +230,7 @@ std::optional<ChildProcess> ForkServer::fork(const ChildOptions& options) {
   if (order.has_output) descriptors.push_back(output_fd);
   descriptors.insert(descriptors.end(), options.inherited.begin(), options.inherited.end());
   std::optional<Answer> pid;
-  if (send_order(socket_.get(), order, descriptors)) pid = receive_answer(socket_.get(), kPatienceMs);
+  if (send_order(socket_.get(), order, descriptors)) pid = receive_answer(socket_.get(), kPatience);
   if (pid.value_or(-1) <= 0) {
     give_up();
     return std::nullopt;

@@ -6,6 +6,7 @@
 // A copy is a child of the asking process, not of the server (CLONE_PARENT). The parent waits for the copy and signals
 // the copy as if exec had started it.
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,8 +27,8 @@ class ForkServer {
   // Fault::io if the program cannot be executed.
   static ForkServer start(ChildOptions options);
 
-  // Returns false if the server has ended, is still loading after `milliseconds`, or cannot make copies.
-  bool wait_until_ready(int milliseconds);
+  // Returns false if the server has ended, is still loading after `patience`, or cannot make copies.
+  bool wait_until_ready(std::chrono::milliseconds patience);
 
   // Returns a copy with these arguments, descriptors, output and signals; `environment` and `same_program` play no
   // part. Returns nothing if the server is not ready or does not answer within a second; the server is then ended.

@@ -13,6 +13,7 @@
 #include <limits>
 #include <sstream>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/memory_file.h"
 #include "core/base/files/poll_set.h"
@@ -31,7 +32,7 @@ constexpr std::string_view kDone = "done";
 constexpr size_t kAlignment = 64;
 constexpr size_t kBytesUnderWay = 1 << 20;  // slots up to this, of small samples
 constexpr size_t kFewestSlots = 4, kMostSlots = 64;
-constexpr int kPatienceMs = 1000;  // with a process that has been asked to end, or for its traceback
+constexpr std::chrono::milliseconds kPatience{1000};  // with a process that has been asked to end, or for its traceback
 
 enum class Heard { message, nothing, ended };
 
@@ -39,8 +40,9 @@ enum class Heard { message, nothing, ended };
 Heard receive_message(int socket, double seconds, std::string* message) {
   const double milliseconds = std::ceil(1e3 * seconds);
   const bool has_limit = seconds > 0 && milliseconds <= std::numeric_limits<int>::max();
+  const auto limit = has_limit ? std::chrono::milliseconds(static_cast<int>(milliseconds)) : kForever;
   pollfd poll{socket, POLLIN, 0};
-  if (poll_within({&poll, 1}, has_limit ? static_cast<int>(milliseconds) : -1) == 0) return Heard::nothing;
+  if (poll_within({&poll, 1}, limit) == 0) return Heard::nothing;
   thread_local std::string buffer(kLargestMessage, '\0');
   const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), 0);
   if (got <= 0) return Heard::ended;
@@ -302,7 +304,7 @@ void DataProcesses::keep_maker(const ChildOptions& options) {
     changed_.notify_all();
     changed_.wait(lock, [this] { return maker_ == Maker::unwanted; });
     lock.unlock();
-    if (maker.wait_for(kPatienceMs)) return;
+    if (maker.wait_for(kPatience)) return;
     maker.signal(SIGKILL);
     maker.wait();
   } catch (const Error& error) {
@@ -344,8 +346,8 @@ void DataProcesses::report_lost(Worker& worker, size_t set, int64_t index) {
 void DataProcesses::report_hung(Worker& worker, size_t set, int64_t index) {
   ::kill(worker.pid, SIGUSR2);
   std::string trace;
-  for (int waited = 0; waited < kPatienceMs && trace.find('\n') == trace.npos; waited += 10) {
-    ::usleep(10'000);
+  for (auto waited = 0ms; waited < kPatience && trace.find('\n') == trace.npos; waited += 10ms) {
+    std::this_thread::sleep_for(10ms);
     trace = read_memory_file(worker.notes.get());
   }
   ::kill(worker.pid, SIGKILL);

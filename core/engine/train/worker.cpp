@@ -31,7 +31,7 @@ namespace estrain::train {
 namespace {
 
 // The builder may read a checkpoint for long. If the builder is lost, the launcher replaces it or ends the others.
-constexpr int kGlanceMs = 60'000;
+constexpr std::chrono::minutes kGlance{1};
 
 // Combines the build ids of parts into one id. Returns 0 if all build ids are 0.
 uint64_t build_of(std::initializer_list<uint64_t> parts) {
@@ -173,7 +173,7 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
 
 void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
   comm::WorkerOrder order;
-  while (launcher.receive(&order, -1) == comm::Received::message) {
+  while (launcher.receive(&order, kForever) == comm::Received::message) {
     const auto* run = std::get_if<comm::RunStage>(&order);
     if (run == nullptr) return;
     try {
@@ -232,7 +232,7 @@ void run_worker(WorkerSetup& setup) {
     build_state(job, memory, setup, files_of_job(setup, data));
     memory.set_ready();
   } else {
-    while (!memory.wait_ready(kGlanceMs)) {
+    while (!memory.wait_ready(kGlance)) {
     }
     require_data_of_run(files_of_job(setup, data), memory);
   }

@@ -4,12 +4,13 @@
 
 #include <cmath>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace estrain::sqlite {
 namespace {
 
-constexpr int kPatienceMs = 2000;
+constexpr std::chrono::milliseconds kPatience{2000};
 
 Error failure(sqlite3* db, int result, const std::string& path) {
   const std::string words = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(result);
@@ -96,7 +97,7 @@ Database Database::open(const std::string& path, Access access) {
   std::unique_ptr<sqlite3, Closer> db(opened);
   if (result != SQLITE_OK) throw failure(opened, result, path);
   sqlite3_extended_result_codes(opened, 1);
-  sqlite3_busy_timeout(opened, kPatienceMs);
+  sqlite3_busy_timeout(opened, static_cast<int>(kPatience.count()));
   return {std::move(db), path};
 }
 
@@ -108,7 +109,7 @@ void Database::execute(const std::string& statements) {
 void Database::use_write_ahead_log() {
   // For this statement SQLite does not wait by itself.
   int result = SQLITE_BUSY;
-  for (int waited = 0; waited < kPatienceMs; waited += sqlite3_sleep(1)) {
+  for (auto waited = 0ms; waited < kPatience; waited += std::chrono::milliseconds(sqlite3_sleep(1))) {
     result = sqlite3_exec(db_.get(), "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
     if ((result & 0xff) != SQLITE_BUSY) break;
   }

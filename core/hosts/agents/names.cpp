@@ -66,7 +66,7 @@ std::vector<net::Address> look_up_within(const net::Address& named, Nanoseconds 
   const auto errand = LookUp::Errand::send(named);
   PollSet bell;
   bell.add(errand->bell.get(), POLLIN);
-  bell.wait(static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count()));
+  bell.wait(std::chrono::ceil<std::chrono::milliseconds>(patience));
   if (!errand->is_back) throw Error::make(Fault::peer, "the name {} leads nowhere: no name server answers", named.host);
   if (errand->why) throw Error(*errand->why);
   return errand->found;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/hosts/succession/succession.h"
 #include "core/state/comm/records/step_record.h"
@@ -34,7 +35,7 @@ int64_t step_of_files(comm::JobMemory& memory, int64_t began_at) {
 comm::JobMemory& Holding::memory() {
   if (!memory_) memory_ = std::make_unique<comm::JobMemory>(descriptor_);
   if (!memory_->is_ready()) throw Error(Fault::peer, "the job's memory on this host does not stand yet");
-  memory_->wait_ready(0);  // maps the whole memory
+  memory_->wait_ready(0ms);  // maps the whole memory
   return *memory_;
 }
 

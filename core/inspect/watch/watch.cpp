@@ -47,7 +47,7 @@ class Terminal {
 
   enum class Happened { nothing, redraw, quit };
   // Waits for a key, a signal or the timeout. q, Q, Ctrl-C, Ctrl-D, SIGTERM and SIGHUP quit.
-  Happened wait(int milliseconds);
+  Happened wait(std::chrono::milliseconds limit);
 
  private:
   void take();
@@ -157,9 +157,9 @@ void Terminal::draw(const std::vector<std::string>& lines) {
   write_all(text + "\033[J");
 }
 
-Terminal::Happened Terminal::wait(int milliseconds) {
+Terminal::Happened Terminal::wait(std::chrono::milliseconds limit) {
   pollfd polled[2] = {{signals_.get(), POLLIN, 0}, {reads_keys_ ? kIn : -1, POLLIN, 0}};
-  if (::poll(polled, 2, milliseconds) <= 0) return Happened::nothing;
+  if (::poll(polled, 2, static_cast<int>(limit.count())) <= 0) return Happened::nothing;
   if (polled[0].revents != 0) return read_signal();
   if ((polled[1].revents & POLLIN) == 0) return Happened::quit;  // hung up
   return read_keys();
@@ -240,7 +240,7 @@ TerminalLook draw_until_done(Watch& watch, double seconds) {
     terminal.draw(lines_of(watch.view(), terminal.look()));
     if (watch.has_ended()) break;
     const int64_t left = std::min(next - monotonic_ns(), kLongestWaitNs);
-    const auto happened = terminal.wait(left > 0 ? static_cast<int>(left / 1'000'000 + 1) : 0);
+    const auto happened = terminal.wait(std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(Nanoseconds(left))));
     if (happened == Terminal::Happened::quit) break;
     if (monotonic_ns() < next) continue;
     watch.look_again();

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <system_error>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/process/child_process.h"
@@ -16,7 +17,7 @@
 namespace estrain::resources {
 namespace {
 
-constexpr int kPatienceWithSqueueMs = 2000;
+constexpr std::chrono::seconds kPatienceWithSqueue{2};
 // Limit for times: ten times the year of a Slurm job without a limit, and small enough to keep sums from overflowing.
 constexpr int64_t kMostSeconds = INT64_C(10) * 365 * 86'400;
 
@@ -190,7 +191,7 @@ std::string without_blanks(std::string text) {
 
 // Returns the end according to squeue, otherwise `known`.
 std::optional<MonotonicTime> end_by_squeue(const std::string& job, std::optional<MonotonicTime> known) {
-  const auto left = ask_time_left(job, kPatienceWithSqueueMs);
+  const auto left = ask_time_left(job, kPatienceWithSqueue);
   if (!left) return known;
   return *left == kNoTimeLimit ? std::nullopt : std::optional(MonotonicClock::now() + *left * 1s);
 }
@@ -200,7 +201,7 @@ bool still_runs(const std::string& job) {
   static std::map<std::string, bool> known;
   const auto found = known.find(job);
   if (found != known.end()) return found->second;
-  return known[job] = ask_time_left(job, kPatienceWithSqueueMs).has_value();
+  return known[job] = ask_time_left(job, kPatienceWithSqueue).has_value();
 }
 
 Instant this_instant() { return {static_cast<int64_t>(::time(nullptr)), MonotonicClock::now()}; }
@@ -280,7 +281,8 @@ std::optional<int64_t> parse_time_left(std::string_view text) {
   return days * 86'400 + *rest;
 }
 
-std::optional<int64_t> ask_time_left(const std::string& job, int milliseconds, const std::string& squeue) {
+std::optional<int64_t> ask_time_left(const std::string& job, std::chrono::milliseconds patience,
+                                     const std::string& squeue) {
   const UniqueFd answer(::memfd_create("estrain-squeue", MFD_CLOEXEC));
   if (!answer) return std::nullopt;
   const std::string answer_path = "/proc/self/fd/" + std::to_string(answer.get());
@@ -290,7 +292,7 @@ std::optional<int64_t> ask_time_left(const std::string& job, int milliseconds, c
     options.output_descriptor = answer.get();
     ChildProcess process = ChildProcess::start(options);
     ChildEnd end;
-    if (!process.wait_for(milliseconds, &end)) {
+    if (!process.wait_for(patience, &end)) {
       process.signal(SIGKILL);
       process.wait();
       return std::nullopt;

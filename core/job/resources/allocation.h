@@ -7,6 +7,7 @@
 // not fail a run. The variables of an ended job count as absent, too: a terminal multiplexer started in an interactive
 // job hands the variables to every shell that it opens later.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -74,7 +75,8 @@ constexpr int64_t kNoTimeLimit = INT64_MAX;  // seconds
 std::optional<int64_t> parse_time_left(std::string_view text);
 
 // Returns the remaining time of a job according to `squeue`; absent if squeue does not tell the time within
-// `milliseconds`; squeue is then killed. `squeue` may be a path or a name in PATH.
-std::optional<int64_t> ask_time_left(const std::string& job, int milliseconds, const std::string& squeue = "squeue");
+// `patience`; squeue is then killed. `squeue` may be a path or a name in PATH.
+std::optional<int64_t> ask_time_left(const std::string& job, std::chrono::milliseconds patience,
+                                     const std::string& squeue = "squeue");
 
 }  // namespace estrain::resources

@@ -17,7 +17,7 @@
 namespace estrain::pool {
 namespace {
 
-constexpr int kTickMs = 100;
+constexpr auto kTick = 100ms;
 
 // Reports errors in the options before anything is created.
 std::string checked_directory(const ServeOptions& options) {
@@ -126,7 +126,7 @@ void Daemon::take_up_jobs() {
 
 int Daemon::run() {
   begin();
-  while (turn(kTickMs)) {
+  while (turn(kTick)) {
   }
   end();
   return 0;
@@ -137,8 +137,8 @@ void Daemon::begin() {
   do_actions();
 }
 
-bool Daemon::turn(int milliseconds) {
-  if (!hear(milliseconds)) return false;
+bool Daemon::turn(std::chrono::milliseconds limit) {
+  if (!hear(limit)) return false;
   // A job with an unsent request has no answer to lose: the job is asked before the daemon looks at the job.
   do_actions();
   tend();
@@ -169,7 +169,7 @@ void Daemon::end() {
              directory_.path());
 }
 
-bool Daemon::hear(int milliseconds) {
+bool Daemon::hear(std::chrono::milliseconds limit) {
   PollSet ready;
   bool ends_itself = false;
   ready.add(end_.get(), POLLIN, [&](int16_t) { ends_itself = true; });
@@ -184,7 +184,7 @@ bool Daemon::hear(int milliseconds) {
   std::vector<pollfd> clients = server_.polled(MonotonicClock::now());
   for (pollfd& client : clients)
     ready.add(client.fd, client.events, [&client](int16_t events) { client.revents = events; });
-  ready.wait(milliseconds);
+  ready.wait(limit);
   for (const JobId id : answers) news_.on_answer(id, processes_.commands[id].process.wait());
   for (const JobId id : ends) {
     std::optional<ChildEnd> end;

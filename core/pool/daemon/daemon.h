@@ -4,6 +4,7 @@
 // offer, reclaim. So the daemon never waits for a run, and may be killed at any instruction: runs continue, and the
 // next daemon finds the runs by their run directories. Agents carry out the actions on other hosts (hosts/).
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,8 +63,8 @@ class Daemon {
 
   // Takes the first decision: the fate of all jobs is known by now.
   void begin();
-  // Waits at most `milliseconds` for an event, and handles the event. Returns false if the daemon is to end.
-  bool turn(int milliseconds);
+  // Waits for at most `limit` for an event, and handles the event. Returns false if the daemon is to end.
+  bool turn(std::chrono::milliseconds limit);
   // Carries out, answers and saves all earlier requests.
   void end();
 
@@ -75,7 +76,7 @@ class Daemon {
   dispatch::State first_state(const ServeOptions& options);
   void number_above_folders(dispatch::State& state);
   void take_up_jobs();
-  bool hear(int milliseconds);
+  bool hear(std::chrono::milliseconds limit);
   void tend();
   void do_actions();
   template <typename Action>

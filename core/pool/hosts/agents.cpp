@@ -214,7 +214,7 @@ std::string SlurmAgents::log_of(const std::string& node) const { return pool_ + 
 std::vector<SlurmAgents::StepEnd> SlurmAgents::tend(const std::vector<std::string>& members, double now) {
   std::vector<StepEnd> ended;
   for (auto& [node, step] : steps_) {
-    if (ChildEnd end; step.process.running() && step.process.wait_for(0, &end)) {
+    if (ChildEnd end; step.process.running() && step.process.wait_for(0ms, &end)) {
       step.not_before = now + kPauseBehindEnd;
       ended.push_back({node, fmt::format("{}, see {}", end.text(), log_of(node))});
     }

@@ -27,7 +27,7 @@
 namespace estrain::pool {
 namespace {
 
-constexpr int kAgentTickMs = 50;
+constexpr auto kAgentTick = 50ms;
 constexpr Nanoseconds kLook = 1s;
 constexpr Nanoseconds kLookBeforeTraining = 200ms;  // while the task is not known to train
 
@@ -121,7 +121,7 @@ class PoolAgent {
     PollSet waiting;
     waiting.add(signals_.get(), POLLIN);
     for (const auto& [id, child] : children_) waiting.add(child.descriptor(), POLLIN);
-    waiting.wait(kAgentTickMs);
+    waiting.wait(kAgentTick);
   }
 
   void hear_signals() {
@@ -196,7 +196,7 @@ class PoolAgent {
     std::vector<std::string> over;
     for (auto& [id, child] : children_) {
       ChildEnd end;
-      if (!child.wait_for(0, &end)) continue;
+      if (!child.wait_for(0ms, &end)) continue;
       over.push_back(id);
       decide_on(ProcessEnded{id, end.signaled, end.code}, now);
       looked_.clear();  // the effects of a request are seen before the end of the request is told

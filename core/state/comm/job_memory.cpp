@@ -135,12 +135,12 @@ void JobMemory::set_ready() {
   futex_wake_all(words().ready);
 }
 
-bool JobMemory::wait_ready(int milliseconds) {
-  const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
+bool JobMemory::wait_ready(std::chrono::milliseconds patience) {
+  const MonotonicTime deadline = MonotonicClock::now() + patience;
   while (!is_ready()) {
-    const int64_t left = (deadline - monotonic_ns()) / 1'000'000;
-    if (left <= 0) return false;
-    futex_wait(words().ready, 0, static_cast<int>(left));
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - MonotonicClock::now());
+    if (left <= 0ms) return false;
+    futex_wait(words().ready, 0, left);
   }
   if (memory_.bytes() != words().total_bytes) memory_.map(words().total_bytes);
   return true;

@@ -8,6 +8,7 @@
 // (commit_word.h). A worker may therefore be killed at any instruction and the last committed step stays whole, and a
 // backward pass never reads weights during their writing.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -190,8 +191,8 @@ class JobMemory {
   void lay_out(const MemoryPlan& plan);
   void set_ready();
   bool is_ready() const { return words().ready.load() != 0; }
-  // Waits until the builder is ready, and maps everything. False after `milliseconds`.
-  bool wait_ready(int milliseconds);
+  // Waits until the builder is ready, and maps everything. False after `patience`.
+  bool wait_ready(std::chrono::milliseconds patience);
 
   // The protocols by which processes share the memory.
   CommitWord commit() const { return CommitWord(words()); }

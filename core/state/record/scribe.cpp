@@ -31,7 +31,7 @@
 namespace estrain::record {
 namespace {
 
-constexpr int kDrainMilliseconds = 100;
+constexpr auto kDrain = 100ms;
 constexpr auto kFirstPause = std::chrono::milliseconds(100), kLongestPause = std::chrono::milliseconds(2000);
 constexpr int64_t kAtOnce = INT64_C(1) << 62;  // a monotonic time at which everything is due
 
@@ -60,7 +60,7 @@ class Scribe {
       const bool keeps = !setup_.launcher.flush();
       const auto events = static_cast<short>(keeps ? POLLIN | POLLOUT : POLLIN);
       pollfd polled[2] = {{setup_.launcher.descriptor(), events, 0}, {setup_.doorbell, POLLIN, 0}};
-      poll_within(polled, kDrainMilliseconds);
+      poll_within(polled, kDrain);
       if (polled[1].revents != 0) {
         uint64_t rings = 0;
         [[maybe_unused]] const ssize_t got = ::read(setup_.doorbell, &rings, sizeof rings);
@@ -283,7 +283,7 @@ class Scribe {
     while (!drain_or_wait() && records_would_be_lost()) {
       beat(memory_);
       ScribeOrder order;
-      const comm::Received received = setup_.launcher.receive(&order, kDrainMilliseconds);
+      const comm::Received received = setup_.launcher.receive(&order, kDrain);
       if (received == comm::Received::closed) return save_what_is_left();
       if (received == comm::Received::message) break;  // a second order to finish: the records are given up
     }
@@ -295,7 +295,7 @@ class Scribe {
   // Obeys an order. False: the scribe must exit.
   bool obey() {
     ScribeOrder order;
-    switch (setup_.launcher.receive(&order, 0)) {
+    switch (setup_.launcher.receive(&order, 0ms)) {
       case comm::Received::nothing:
         return true;
       case comm::Received::closed:
@@ -342,9 +342,9 @@ enum class Wait { stands, finish, launcher_gone };
 Wait wait_for_state(comm::JobMemory& memory, ScribesOwnChannel& launcher) {
   for (;;) {
     beat(memory);
-    if (memory.wait_ready(kDrainMilliseconds)) return Wait::stands;
+    if (memory.wait_ready(kDrain)) return Wait::stands;
     ScribeOrder order;
-    const comm::Received received = launcher.receive(&order, 0);
+    const comm::Received received = launcher.receive(&order, 0ms);
     if (received == comm::Received::closed) return Wait::launcher_gone;
     if (received == comm::Received::message && std::holds_alternative<FinishFiles>(order)) return Wait::finish;
   }

@@ -104,7 +104,7 @@ class Job {
       polled.push_back({fake.launcher.descriptor(), POLLIN, 0});
       polled.push_back({never_.get(), POLLIN, 0});  // in the place of the process
     }
-    poll_within(polled, 0);
+    poll_within(polled, 0ms);
     for (size_t i = 0; i < ids.size(); ++i) {
       if ((polled[2 * i].revents & POLLIN) != 0) hear(ids[i]);
     }
@@ -129,7 +129,7 @@ class Job {
   void hear(WorkerId id) {
     const auto at = workers_.find(id);
     comm::WorkerReport report;
-    if (at == workers_.end() || at->second.launcher.receive(&report, 0) != comm::Received::message) return;
+    if (at == workers_.end() || at->second.launcher.receive(&report, 0ms) != comm::Received::message) return;
     if (std::holds_alternative<comm::LeftStage>(report)) {
       decide(decisions::WorkerLeft{id});
     } else {

@@ -9,8 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <thread>
 
 #include "core/base/clock.h"
+#include "core/base/files/poll_set.h"
 #include "core/base/files/run_files.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/fields.h"
@@ -22,7 +24,7 @@
 namespace estrain::launch {
 namespace {
 
-constexpr int kRetryMs = 10;  // for poll(2)
+constexpr auto kRetry = 10ms;
 constexpr size_t kLongestAnswer = size_t{16} << 20;
 
 // How long a command still waits.
@@ -31,13 +33,11 @@ class Deadline {
   explicit Deadline(std::optional<Nanoseconds> limit) : limit_(limit) {
     if (limit) end_ = MonotonicClock::now() + *limit;
   }
-  // For poll(2): -1 for no limit.
-  int left_ms() const {
-    if (!end_) return -1;
-    return static_cast<int>(
-        std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(*end_ - MonotonicClock::now())).count());
+  std::chrono::milliseconds left() const {
+    if (!end_) return kForever;
+    return std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(*end_ - MonotonicClock::now()));
   }
-  bool over() const { return left_ms() == 0; }
+  bool over() const { return left() == 0ms; }
   // For a launcher that has not answered in time.
   Error no_answer(const std::string& run) const {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(limit_.value_or(0ms));
@@ -97,7 +97,7 @@ UniqueFd connect_to(const std::string& run, const Deadline& deadline) {
             .advise("the user who started the job can ask it, and root");
       case Connected::busy:
         if (deadline.over()) throw deadline.no_answer(run);
-        ::poll(nullptr, 0, kRetryMs);
+        std::this_thread::sleep_for(kRetry);
     }
   }
 }
@@ -107,9 +107,7 @@ std::string read_line(int fd, const Deadline& deadline, const std::string& run) 
   std::array<char, 4096> buffer;
   for (;;) {
     pollfd waiting{fd, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, deadline.left_ms());
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) throw deadline.no_answer(run);
+    if (poll_within({&waiting, 1}, deadline.left()) == 0) throw deadline.no_answer(run);
     const ssize_t got = ::recv(fd, buffer.data(), buffer.size(), 0);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0)

@@ -23,7 +23,7 @@ namespace {
 constexpr int kBacklog = 64;
 constexpr Nanoseconds kRest = 1s;
 constexpr Nanoseconds kTurnAway = 1s;
-constexpr int kTurnAwayMs = 10;
+constexpr auto kTurnAwayGlance = 10ms;
 
 // The mode of a socket's file is the mode of the bound descriptor.
 UniqueFd listen_in(const std::string& run) {
@@ -89,7 +89,7 @@ void ControlServer::turn_away(const Error& why) {
       if (client.phase == ClientPhase::waiting) waiting.push_back(id);
     for (const ClientId id : waiting) reply(id, answer);
     std::vector<pollfd> all = polled(now);
-    if (all.empty() || (poll_within(all, kTurnAwayMs) <= 0 && clients_.empty())) return;
+    if (all.empty() || (poll_within(all, kTurnAwayGlance) <= 0 && clients_.empty())) return;
     serve_objects(all, refuse, now);
   }
 }

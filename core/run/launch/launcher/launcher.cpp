@@ -76,8 +76,8 @@ using decisions::WorkerId;
 
 namespace {
 
-constexpr int kTickMilliseconds = 100;  // the loop turns at least this often
-constexpr int kTickWhileChangingMilliseconds = 2;
+constexpr auto kTick = 100ms;  // the loop turns at least this often
+constexpr auto kTickWhileChanging = 2ms;
 
 bool is_ignored(int signal) {
   struct sigaction now {};
@@ -141,9 +141,9 @@ void Launcher::wait_for_events() {
   const size_t courier = polled.size();
   if (processes_.courier) polled.push_back({processes_.courier->socket.descriptor(), POLLIN, 0});
   const bool changes = run_.job.resize || run_.job.phase == RunPhase::recovering;
-  poll_within(polled, changes ? kTickWhileChangingMilliseconds : kTickMilliseconds);
+  poll_within(polled, changes ? kTickWhileChanging : kTick);
   if (polled[0].revents != 0) on_signal();
-  if (polled[1].revents != 0) decide(scribe_.hear(0));
+  if (polled[1].revents != 0) decide(scribe_.hear(0ms));
   if (courier < polled.size() && polled[courier].revents != 0) decide(hosts_.hear());
   for (size_t i = 0; i < workers.size() && run_.job.phase != RunPhase::over; ++i) {
     if ((polled[first_worker + 2 * i].revents & POLLIN) != 0) {
@@ -160,7 +160,7 @@ void Launcher::wait_for_events() {
 void Launcher::hear_users() {
   on_signal();
   std::vector<pollfd> polled = run_.control->polled(MonotonicClock::now());
-  if (poll_within(polled, 0) > 0) serve_clients(polled);
+  if (poll_within(polled, 0ms) > 0) serve_clients(polled);
 }
 
 void Launcher::serve_clients(std::span<const pollfd> polled) {
@@ -237,9 +237,9 @@ void Launcher::close_files() {
   decide(decisions::Tick{});
   while (run_.job.closing != decisions::Closing::closed) {
     if (processes_.scribe.socket) {
-      decide(scribe_.hear(kTickMilliseconds));
+      decide(scribe_.hear(kTick));
     } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
+      std::this_thread::sleep_for(kTick);
     }
     hear_users();
     const MonotonicTime now = MonotonicClock::now();

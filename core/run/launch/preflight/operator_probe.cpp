@@ -44,7 +44,7 @@ comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& devic
   comm::ProbeChannel probe(std::move(ours));
   probe.send(comm::TryMiniBatch{spec::to_toml(spec), device.text(), measures, foretells});
   comm::ProbeAnswer answer;
-  const comm::Received received = probe.receive(&answer, -1);
+  const comm::Received received = probe.receive(&answer, kForever);
   const ChildEnd ended = process.wait();
   if (received != comm::Received::message) {
     const bool killed = ended.signaled && ended.code == SIGKILL;

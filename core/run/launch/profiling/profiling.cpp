@@ -123,7 +123,7 @@ class ShortRun {
     const Nanoseconds length = nanoseconds(Seconds(std::max(seconds, kLeastSeconds)));
     std::optional<MonotonicTime> deadline;  // from the first step on
     for (;;) {
-      if (ChildEnd end; process_.wait_for(0, &end)) throw failure(end);
+      if (ChildEnd end; process_.wait_for(0ms, &end)) throw failure(end);
       const int64_t steps = steps_done();
       if (steps > 0 && !deadline) deadline = MonotonicClock::now() + length;
       if (steps >= kLeastSteps && MonotonicClock::now() > *deadline) return;

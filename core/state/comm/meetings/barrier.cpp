@@ -13,7 +13,7 @@ bool Barrier::wait(uint32_t generation) {
   }
   while (words_.generation.load(std::memory_order_acquire) == generation) {
     if (abort_.load() != 0) return false;
-    futex_wait(words_.generation, generation, glance_ms);
+    futex_wait(words_.generation, generation, glance);
   }
   return true;
 }
@@ -47,7 +47,7 @@ void MeetingPlaces::set_exchange_id(const ExchangeId& id) {
 bool MeetingPlaces::wait_exchange_id(ExchangeId* id) {
   while (words_.exchange_ready.load() == 0) {
     if (words_.abort.load() != 0) return false;
-    futex_wait(words_.exchange_ready, 0, glance_ms);
+    futex_wait(words_.exchange_ready, 0, glance);
   }
   *id = words_.exchange_id;
   return true;

@@ -24,7 +24,7 @@ bool HostMeeting::wait_answer() {
     const uint32_t answered = words_.host_answered.load();
     if (answered == sequence) return true;
     if (words_.abort.load() != 0) return false;
-    futex_wait(words_.host_answered, answered, glance_ms);
+    futex_wait(words_.host_answered, answered, glance);
   }
 }
 

@@ -32,7 +32,7 @@ bool SumProgress::wait_summed(size_t begin) {
     const uint32_t from = words_.summed_from.load(std::memory_order_acquire);
     if (from <= begin / floats_of_unit) return true;
     if (words_.abort.load() != 0) return false;
-    futex_wait(words_.summed_from, from, glance_ms);
+    futex_wait(words_.summed_from, from, glance);
   }
 }
 

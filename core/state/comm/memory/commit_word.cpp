@@ -50,7 +50,7 @@ bool StateHold::wait(Ready&& ready) {
     const uint32_t releases = words_.releases.load();
     if (ready()) return true;
     if (words_.abort.load() != 0) return false;
-    futex_wait(words_.releases, releases, glance_ms);
+    futex_wait(words_.releases, releases, glance);
   }
 }
 

@@ -9,9 +9,10 @@
 
 namespace estrain::comm {
 
-void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, int milliseconds) {
-  const timespec limit{milliseconds / 1000, (milliseconds % 1000) * 1'000'000L};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, expected, milliseconds < 0 ? nullptr : &limit, nullptr, 0);
+void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, std::chrono::milliseconds limit) {
+  const auto whole = std::chrono::floor<std::chrono::seconds>(limit);
+  const timespec time{whole.count(), std::chrono::nanoseconds(limit - whole).count()};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, expected, &time, nullptr, 0);
 }
 
 void futex_wake_all(std::atomic<uint32_t>& word) {

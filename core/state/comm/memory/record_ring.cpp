@@ -34,7 +34,7 @@ bool RecordRing::publish() {
     const uint32_t drained = this->drained();
     if (next - drained < words_.ring_records) break;
     if (words_.abort.load() != 0) return false;
-    futex_wait(words_.drained, drained, glance_ms);
+    futex_wait(words_.drained, drained, glance);
   }
   std::memset(start_of(next), 0, words_.record_bytes);
   words_.published.store(next);

@@ -22,9 +22,9 @@ class Channel {
   bool send(const Out& message) { return socket_.send(codec::encode(message)); }
   bool flush() { return socket_.flush(); }
   // MessageSocket::receive(). Throws Fault::usage where the message makes no sense.
-  MessageSocket::Received receive(In* message, int milliseconds) {
+  MessageSocket::Received receive(In* message, std::chrono::milliseconds limit) {
     Json json;
-    const MessageSocket::Received received = socket_.receive(&json, milliseconds);
+    const MessageSocket::Received received = socket_.receive(&json, limit);
     if (received == MessageSocket::Received::message) *message = codec::decode<In>(json);
     return received;
   }

@@ -16,17 +16,6 @@ namespace {
 constexpr size_t kLargestMessage = 128 * 1024;
 constexpr size_t kMostKept = 256 * 1024;
 
-// Calls poll(2) until the deadline: signals, or a stop and its continuation, do not cut the wait short.
-int poll_until(pollfd& waiting, int64_t deadline_ns) {
-  for (;;) {
-    int left = -1;
-    if (deadline_ns >= 0)
-      left = static_cast<int>(std::max<int64_t>(0, (deadline_ns - monotonic_ns() + 999'999) / 1'000'000));
-    const int ready = ::poll(&waiting, 1, left);
-    if (ready >= 0 || errno != EINTR) return ready;
-  }
-}
-
 }  // namespace
 
 std::pair<MessageSocket, MessageSocket> MessageSocket::pair() {
@@ -79,12 +68,15 @@ bool MessageSocket::send(const Json& message) {
   return true;
 }
 
-MessageSocket::Received MessageSocket::receive(Json* message, int milliseconds) {
-  const int64_t deadline = milliseconds < 0 ? -1 : monotonic_ns() + milliseconds * INT64_C(1'000'000);
+MessageSocket::Received MessageSocket::receive(Json* message, std::chrono::milliseconds limit) {
+  const MonotonicTime deadline = MonotonicClock::now() + limit;
   pollfd waiting{fd_.get(), 0, 0};
+  std::chrono::milliseconds left = limit;
   do {  // woken by room for kept messages, the loop waits on
     waiting.events = static_cast<short>(flush() ? POLLIN : POLLIN | POLLOUT);
-    if (poll_until(waiting, deadline) <= 0) return Received::nothing;
+    if (poll_within({&waiting, 1}, left) == 0) return Received::nothing;
+    if (limit > 0ms)
+      left = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(deadline - MonotonicClock::now()));
   } while (waiting.revents == POLLOUT);
   const auto buffer = std::make_unique_for_overwrite<char[]>(kLargestMessage);  // zeros would take longer than recv()
   const ssize_t got = ::recv(fd_.get(), buffer.get(), kLargestMessage, MSG_DONTWAIT);

@@ -9,12 +9,14 @@
 //
 // Many threads may send at once; a single thread receives.
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "core/base/files/poll_set.h"
 #include "core/base/files/unique_fd.h"
 #include "core/base/json/json.h"
 
@@ -37,9 +39,9 @@ class MessageSocket {
   bool flush();
   size_t bytes_kept() const;
 
-  // Waits for at most `milliseconds` (-1: no limit, 0: no wait).
+  // Waits for at most `limit`; kForever: without a limit.
   enum class Received { message, nothing, closed };
-  Received receive(Json* message, int milliseconds);
+  Received receive(Json* message, std::chrono::milliseconds limit);
 
  private:
   struct Outbox {

@@ -8,6 +8,7 @@
 
 #include <future>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/files/long_files.h"
 #include "tests/error_of.h"
@@ -93,14 +94,14 @@ TEST_CASE("a pipe whose writer has gone already gives what it left") {
 TEST_CASE("a pipe that brings nothing, or does not end, is given up") {
   const ScratchFolder folder;
   const std::string fifo = fifo_in(folder);
-  const Error silent = error_of([&] { read_file_or_pipe(fifo, 100, 50); });
+  const Error silent = error_of([&] { read_file_or_pipe(fifo, 100, 50ms); });
   CHECK(silent.fault() == Fault::io);
   CHECK(silent.message() == "cannot read " + fifo + ": a pipe without data for 0.05 s");
   const UniqueFd writer = open_file(fifo, O_RDWR);
   REQUIRE(::write(writer.get(), "half", 4) == 4);
-  CHECK(error_of([&] { read_file_or_pipe(fifo, 100, 50); }).message() == silent.message());
+  CHECK(error_of([&] { read_file_or_pipe(fifo, 100, 50ms); }).message() == silent.message());
   REQUIRE(::write(writer.get(), "more than there may be", 22) == 22);
-  CHECK(error_of([&] { read_file_or_pipe(fifo, 10, 50); }).message().find("larger than the limit of 10 bytes") !=
+  CHECK(error_of([&] { read_file_or_pipe(fifo, 10, 50ms); }).message().find("larger than the limit of 10 bytes") !=
         std::string::npos);
 }
 

@@ -27,7 +27,7 @@ TEST_CASE("descriptors with an event are called back in the order of adding, the
   set.add(quiet.get(), POLLIN, hear("quiet"));
   set.add(-1, POLLIN, hear("none"));
   set.add(first.get(), POLLIN, hear("first"));
-  CHECK(set.wait(-1) == 2);
+  CHECK(set.wait(kForever) == 2);
   CHECK(heard == std::vector<std::string>{"second", "first"});
 }
 
@@ -37,7 +37,7 @@ TEST_CASE("a callback hears its events; a descriptor without a callback only end
   PollSet set;
   set.add(rung.get(), POLLIN);
   set.add(writable.get(), POLLIN | POLLOUT, [&](int16_t happened) { events = happened; });
-  CHECK(set.wait(-1) == 2);
+  CHECK(set.wait(kForever) == 2);
   CHECK(events == POLLOUT);
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("a callback may add descriptors for the next wait, or clear the set") 
     for (int i = 0; i < 100; ++i) set.add(second.get(), POLLIN, [&](int16_t) { ++calls; });
   };
   set.add(first.get(), POLLIN, add_another);
-  set.wait(0);
+  set.wait(0ms);
   CHECK(calls == 1);
   set.clear();
   set.add(first.get(), POLLIN, [&](int16_t) {
@@ -58,9 +58,9 @@ TEST_CASE("a callback may add descriptors for the next wait, or clear the set") 
     set.clear();
   });
   set.add(second.get(), POLLIN, [&](int16_t) { ++calls; });
-  set.wait(0);
+  set.wait(0ms);
   CHECK(calls == 2);
-  CHECK(set.wait(0) == 0);
+  CHECK(set.wait(0ms) == 0);
 }
 
 TEST_CASE("a signal does not end a wait, and the wait ends in time") {
@@ -80,7 +80,7 @@ TEST_CASE("a signal does not end a wait, and the wait ends in time") {
   PollSet set;
   set.add(quiet.get(), POLLIN);
   const int64_t begin = monotonic_ns();
-  CHECK(set.wait(50) == 0);
+  CHECK(set.wait(50ms) == 0);
   CHECK(monotonic_ns() - begin >= 50'000'000);
   over = true;
   disturbs.join();

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -126,7 +127,7 @@ TEST_CASE("signals that the parent blocks are not blocked in the child") {
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   child.signal(SIGTERM);
   ChildEnd end;
-  REQUIRE(child.wait_for(10'000, &end));
+  REQUIRE(child.wait_for(10s, &end));
   CHECK(end.text() == "SIGTERM (signal 15)");
 }
 
@@ -148,15 +149,15 @@ TEST_CASE("the descriptor becomes readable when the child ends, and waiting has 
   ChildProcess child = ChildProcess::start(shell("exec sleep 60"));
   pollfd waiting{child.descriptor(), POLLIN, 0};
   CHECK(::poll(&waiting, 1, 0) == 0);
-  CHECK_FALSE(child.wait_for(10));
+  CHECK_FALSE(child.wait_for(10ms));
   CHECK(child.running());
   child.signal(SIGKILL);
   CHECK(::poll(&waiting, 1, 10'000) == 1);
   ChildEnd end;
-  CHECK(child.wait_for(0, &end));
+  CHECK(child.wait_for(0ms, &end));
   CHECK(end.code == SIGKILL);
   CHECK_FALSE(child.running());
-  CHECK(child.wait_for(0));
+  CHECK(child.wait_for(0ms));
 }
 
 TEST_CASE("a running child can be taken up by its number") {

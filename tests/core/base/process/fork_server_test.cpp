@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/process/process_stat.h"
 #include "tests/scratch_folder.h"
@@ -22,7 +23,7 @@
 namespace estrain {
 namespace {
 
-constexpr int kPatienceMs = 20000;
+constexpr auto kPatience = 20s;
 constexpr int kCopies = 3;
 
 // The copies' side. Each does what its second argument says, and exits.
@@ -68,7 +69,7 @@ ForkServer server_of_this_program(const std::string& how = "well") {
 
 ForkServer ready_server() {
   ForkServer server = server_of_this_program();
-  REQUIRE(server.wait_until_ready(kPatienceMs));
+  REQUIRE(server.wait_until_ready(kPatience));
   return server;
 }
 
@@ -145,25 +146,25 @@ TEST_CASE("a copy shows its own arguments, ignores what it is to ignore, and can
   const std::string folder = fmt::format("/proc/{}", copy.pid());
   while (text_if_readable(folder + "/cmdline").substr(0, shown.size()) != shown) ::usleep(1000);
   copy.signal(SIGUSR1);
-  CHECK_FALSE(copy.wait_for(50));
+  CHECK_FALSE(copy.wait_for(50ms));
   copy.signal(SIGKILL);
   CHECK(copy.wait().text() == "SIGKILL (signal 9)");
 }
 
 TEST_CASE("a server that has threads, or has ended, makes no copies") {
   ForkServer threads = server_of_this_program("with a thread");
-  CHECK_FALSE(threads.wait_until_ready(kPatienceMs));
+  CHECK_FALSE(threads.wait_until_ready(kPatience));
   CHECK_FALSE(threads.note().has_value());
   ForkServer killed = ready_server();
   ::kill(killed.note()->pid, SIGKILL);
   CHECK_FALSE(killed.fork(deed({"tell"})).has_value());
   CHECK_FALSE(killed.note().has_value());
-  CHECK_FALSE(ForkServer().wait_until_ready(0));
+  CHECK_FALSE(ForkServer().wait_until_ready(0ms));
 }
 
 TEST_CASE("a server that still loads is not waited for longer than asked") {
   ForkServer server = server_of_this_program("never ready");
-  CHECK_FALSE(server.wait_until_ready(20));
+  CHECK_FALSE(server.wait_until_ready(20ms));
   CHECK_FALSE(server.fork(deed({"tell"})).has_value());
   REQUIRE(server.note().has_value());
   CHECK_FALSE(server.note()->ready);

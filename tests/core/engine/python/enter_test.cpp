@@ -4,6 +4,7 @@
 
 #include <variant>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/json/codec.h"
 #include "core/base/process/build_id.h"
@@ -39,7 +40,7 @@ comm::Failed failure_of_worker(const comm::PythonSetting& setting, Fault exit, c
   CHECK(run(task, setting) == exit_code(exit));
   comm::WorkerChannel channel(std::move(launchers));
   comm::WorkerReport report;
-  REQUIRE(channel.receive(&report, 0) == comm::Received::message);
+  REQUIRE(channel.receive(&report, 0ms) == comm::Received::message);
   REQUIRE(std::holds_alternative<comm::Failed>(report));
   return std::get<comm::Failed>(report);
 }
@@ -73,7 +74,7 @@ TEST_CASE("a probe in a Python with another LibTorch answers with that") {
   CHECK(run(task, setting_of(build_id_of_library("libtorch_cpu.so") + 1)) == 0);
   comm::ProbeChannel channel(std::move(askers));
   comm::ProbeAnswer answer;
-  REQUIRE(channel.receive(&answer, 0) == comm::Received::message);
+  REQUIRE(channel.receive(&answer, 0ms) == comm::Received::message);
   REQUIRE(std::holds_alternative<comm::Failed>(answer));
   CHECK(std::get<comm::Failed>(answer).error().fault() == Fault::mismatch);
 }

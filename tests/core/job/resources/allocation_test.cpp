@@ -177,24 +177,24 @@ std::string fake_squeue(const ScratchFolder& folder, const std::string& body) {
 TEST_CASE("squeue is asked for the job's time left") {
   const ScratchFolder folder;
   const std::string squeue = fake_squeue(folder, "echo '1:40 '");
-  CHECK(ask_time_left("17", 10'000, squeue) == 100);
+  CHECK(ask_time_left("17", 10s, squeue) == 100);
   CHECK(bytes_of(folder / "arguments") == "--noheader --jobs 17 --format %L\n");
 }
 
 TEST_CASE("a squeue that fails, babbles or is not there says nothing") {
   const ScratchFolder folder;
-  CHECK(ask_time_left("17", 10'000, fake_squeue(folder, "echo 1:40; exit 1")) == std::nullopt);
-  CHECK(ask_time_left("17", 10'000, fake_squeue(folder, "echo 1:40; kill -9 $$")) == std::nullopt);
-  CHECK(ask_time_left("17", 10'000, fake_squeue(folder, "echo NOT_SET")) == std::nullopt);
-  CHECK(ask_time_left("17", 10'000, fake_squeue(folder, "echo warning >&2; echo 1:40")) == std::nullopt);
-  CHECK(ask_time_left("17", 10'000, folder / "none") == std::nullopt);
+  CHECK(ask_time_left("17", 10s, fake_squeue(folder, "echo 1:40; exit 1")) == std::nullopt);
+  CHECK(ask_time_left("17", 10s, fake_squeue(folder, "echo 1:40; kill -9 $$")) == std::nullopt);
+  CHECK(ask_time_left("17", 10s, fake_squeue(folder, "echo NOT_SET")) == std::nullopt);
+  CHECK(ask_time_left("17", 10s, fake_squeue(folder, "echo warning >&2; echo 1:40")) == std::nullopt);
+  CHECK(ask_time_left("17", 10s, folder / "none") == std::nullopt);
 }
 
 TEST_CASE("a squeue that does not answer is killed when its time is up") {
   const ScratchFolder folder;
   const std::string squeue = fake_squeue(folder, "echo $$ >" + (folder / "pid") + "; exec sleep 100");
   const MonotonicTime start = MonotonicClock::now();
-  CHECK(ask_time_left("17", 2000, squeue) == std::nullopt);
+  CHECK(ask_time_left("17", 2s, squeue) == std::nullopt);
   CHECK(MonotonicClock::now() - start < 90s);
   const std::string pid = bytes_of(folder / "pid");
   REQUIRE_FALSE(pid.empty());

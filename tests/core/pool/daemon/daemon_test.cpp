@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "tests/core/pool/daemon/resting_pool.h"
 #include "tests/error_of.h"
 
@@ -67,7 +68,7 @@ class ServedFolder {
   // A client asks for this; the daemon hears it in its next turn.
   UniqueFd ask(const Json& request) {
     UniqueFd client = launch::connect_to_launcher(path());
-    REQUIRE(daemon_->turn(1000));
+    REQUIRE(daemon_->turn(1s));
     const std::string line = request.dump() + "\n";
     REQUIRE(::write(client.get(), line.data(), line.size()) == std::ssize(line));
     return client;
@@ -131,7 +132,7 @@ TEST_CASE("nothing is decided before the daemon begins: by then it knows of all 
   pool.daemon().begin();
   CHECK(pool.job(2).phase == Phase::starting);
   CHECK(pool.job(1).phase == Phase::running);
-  REQUIRE(pool.daemon().turn(0));
+  REQUIRE(pool.daemon().turn(0ms));
   CHECK(pool.orders(kLauncher).size() == 2);
 }
 
@@ -143,7 +144,7 @@ TEST_CASE(
   CHECK(pool.devices().empty());
   CHECK(pool.job().phase == Phase::waiting);
   CHECK(pool.job().failures == 0);
-  REQUIRE(pool.daemon().turn(0));
+  REQUIRE(pool.daemon().turn(0ms));
   REQUIRE(pool.history("lost").size() == 1);
   CHECK(pool.history("lost")[0].names == Names{"nodeB/cpu", "nodeB/cpu"});
 }
@@ -155,7 +156,7 @@ TEST_CASE("the history tells from when to when no daemon served the pool, and no
   const double before = wall_seconds();
   pool.serve();
   pool.daemon().begin();
-  REQUIRE(pool.daemon().turn(0));
+  REQUIRE(pool.daemon().turn(0ms));
   REQUIRE(pool.history("away").size() == 1);
   CHECK(pool.history("away")[0].time == 1'700'000'000);
   REQUIRE(pool.history("served").size() == 1);
@@ -164,7 +165,7 @@ TEST_CASE("the history tells from when to when no daemon served the pool, and no
   Daemon first({.directory = folder / "new", .devices = "none", .nodes = {}, .name = "nodeA", .policy = {}},
                UniqueFd(::eventfd(0, EFD_CLOEXEC)));
   first.begin();
-  REQUIRE(first.turn(0));
+  REQUIRE(first.turn(0ms));
   for (const Line& line : Ledger::open(folder / "new/pool.db").history()) CHECK(line.what != "served");
 }
 
@@ -177,10 +178,10 @@ TEST_CASE("where the queue was lost, jobs are numbered above those whose folders
   for (const dispatch::JobId number : {8, 9}) {
     pool.serve();
     pool.daemon().begin();
-    REQUIRE(pool.daemon().turn(0));
+    REQUIRE(pool.daemon().turn(0ms));
     const std::string spec = "[job]\nests = 2\n[model]\nname = \"mlp\"\n[data]\nshape = [7]\n[train]\nsteps = 5\n";
     const UniqueFd client = pool.ask({{"do", "submit"}, {"spec", spec}, {"user", "ann"}});
-    REQUIRE(pool.daemon().turn(1000));
+    REQUIRE(pool.daemon().turn(1s));
     CHECK(ServedFolder::answer(client).at("job") == number);
     CHECK(pool.job(number).request.user == "ann");
     REQUIRE(pool.history("unknown").size() == 1);
@@ -193,7 +194,7 @@ TEST_CASE("a pool that knows all its jobs says nothing of them when it begins") 
   ServedFolder pool(left_behind(Phase::waiting));
   pool.serve();
   pool.daemon().begin();
-  REQUIRE(pool.daemon().turn(0));
+  REQUIRE(pool.daemon().turn(0ms));
   CHECK(pool.history("unknown").empty());
 }
 
@@ -258,7 +259,7 @@ struct LookedAt : ServedFolder {
     serve();
     daemon().begin();
     look();
-    REQUIRE(daemon().turn(0));
+    REQUIRE(daemon().turn(0ms));
   }
   static dispatch::State with_one_away() {
     dispatch::State state = state_with_job(Phase::running, {"nodeB/cpu"}, "nodeB");
@@ -293,7 +294,7 @@ TEST_CASE("a look at a job that was just told to change is no answer to that") {
   CHECK(pool.job().step == 2);
   const UniqueFd client = pool.ask({{"do", "lend"}, {"devices", "nodeB/cpu"}});
   pool.look();
-  REQUIRE(pool.daemon().turn(1000));
+  REQUIRE(pool.daemon().turn(1s));
   CHECK(LookedAt::answer(client).at("ok") == true);
   CHECK(pool.job().step == 3);
   CHECK(pool.job().phase == Phase::changing);
@@ -308,7 +309,7 @@ TEST_CASE("what is asked of a daemon that is told to end is carried out, answere
   LookedAt pool;
   const UniqueFd client = pool.ask({{"do", "lend"}, {"devices", "nodeB/cpu"}});
   pool.tell_to_end();
-  CHECK_FALSE(pool.daemon().turn(1000));
+  CHECK_FALSE(pool.daemon().turn(1s));
   pool.daemon().end();
   CHECK(LookedAt::answer(client).at("ok") == true);
   CHECK(pool.orders(kRequest).size() == 1);
@@ -325,7 +326,7 @@ TEST_CASE("a job that is cancelled while the daemon ends is cancelled, with a li
   pool.daemon().begin();
   const UniqueFd client = pool.ask({{"do", "cancel"}, {"job", 1}});
   pool.tell_to_end();
-  CHECK_FALSE(pool.daemon().turn(1000));
+  CHECK_FALSE(pool.daemon().turn(1s));
   pool.daemon().end();
   CHECK(ServedFolder::answer(client).at("ok") == true);
   CHECK(pool.on_disk().jobs.at(1).phase == Phase::cancelled);
@@ -335,7 +336,7 @@ TEST_CASE("a job that is cancelled while the daemon ends is cancelled, with a li
 TEST_CASE("jobs go on when their daemon ends, and the next one leaves them where they are") {
   LookedAt pool;
   pool.tell_to_end();
-  CHECK_FALSE(pool.daemon().turn(1000));
+  CHECK_FALSE(pool.daemon().turn(1s));
   pool.daemon().end();
   CHECK(pool.orders(kLauncher).at(0).signal == 0);
   CHECK(pool.orders(kRequest).empty());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <future>
 
+#include "core/base/clock.h"
 #include "tests/core/state/comm/complete_memory.h"
 #include "tests/core/state/comm/memory_words.h"
 
@@ -75,9 +76,9 @@ TEST_CASE("every mapping sees the same memory") {
 TEST_CASE("who maps the memory early waits until it is ready") {
   const UniqueFd fd = JobMemory::create();
   JobMemory early(fd.get());
-  CHECK_FALSE(early.wait_ready(0));
-  CHECK_FALSE(early.wait_ready(30));
-  auto waiting = std::async(std::launch::async, [&] { return early.wait_ready(20'000); });
+  CHECK_FALSE(early.wait_ready(0ms));
+  CHECK_FALSE(early.wait_ready(30ms));
+  auto waiting = std::async(std::launch::async, [&] { return early.wait_ready(20s); });
   CHECK_FALSE(done(waiting));
   JobMemory builder(fd.get());
   builder.lay_out(small_plan());

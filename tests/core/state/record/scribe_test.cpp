@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/state/checkpoint/directory.h"
 #include "core/state/checkpoint/state/manifest.h"
@@ -109,7 +110,7 @@ class FakeJob {
   Report wait_for() {
     ScribeReport report;
     do {
-      REQUIRE(launcher_.receive(&report, 60'000) == comm::Received::message);
+      REQUIRE(launcher_.receive(&report, 60s) == comm::Received::message);
     } while (!std::holds_alternative<Report>(report));
     return std::get<Report>(report);
   }

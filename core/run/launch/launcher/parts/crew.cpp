@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json_lines.h"
 #include "core/base/process/memory_use.h"
@@ -16,10 +17,10 @@ using decisions::WorkerId;
 
 namespace {
 
-constexpr int kPatienceWithWorkersMs = 5000;
+constexpr auto kPatienceWithWorkers = 5s;
 // For a fork server to load its libraries: while no worker trains, and while other workers train.
-constexpr int kPatienceAtStartMs = 10000;
-constexpr int kPatienceWithServerMs = 2000;
+constexpr auto kPatienceAtStart = 10s;
+constexpr auto kPatienceWithServer = 2s;
 
 }  // namespace
 
@@ -29,7 +30,7 @@ void Crew::start_first(const Assignment& devices, decisions::RunState& job) {
   begin_servers(devices_of(devices));
   for (size_t i = 0; i < devices.size(); ++i) {
     const WorkerId id(job.workers_started++);
-    start_one({id, devices[i].device, i == 0}, true, kPatienceAtStartMs);
+    start_one({id, devices[i].device, i == 0}, true, kPatienceAtStart);
     job.workers.push_back({.id = id, .device = devices[i].device, .ests = ranges[i]});
   }
 }
@@ -41,7 +42,7 @@ std::optional<decisions::Event> Crew::start(const decisions::StartWorkers& start
   begin_servers(devices);
   for (size_t i = 0; i < start.workers.size(); ++i) {
     try {
-      start_one(start.workers[i], !is_built, kPatienceWithServerMs);
+      start_one(start.workers[i], !is_built, kPatienceWithServer);
     } catch (const Error& error) {
       decisions::CannotStart failed{{}, {}, error};
       for (; i < start.workers.size(); ++i) failed.workers.push_back(start.workers[i].id);
@@ -64,12 +65,12 @@ void Crew::begin_servers(const Devices& devices) {
       processes_.fork_servers.begin(device, run_.spec.job, processes_.shared, run_.options.background);
 }
 
-void Crew::start_one(const decisions::WorkerOrder& order, bool to_be_built, int patience_ms) {
+void Crew::start_one(const decisions::WorkerOrder& order, bool to_be_built, std::chrono::milliseconds patience) {
   WorkerStart start = worker_start(order.device);
   start.id = order.id.value;
   if (to_be_built && order.first) make_builder(start);
   QuickStart quick;
-  if (starts_by_fork_here(order.device)) quick = {&processes_.fork_servers, patience_ms};
+  if (starts_by_fork_here(order.device)) quick = {&processes_.fork_servers, patience};
   processes_.workers.emplace(order.id, start_worker(run_.journal.directory, processes_.shared, start, quick));
 }
 
@@ -97,7 +98,7 @@ std::optional<decisions::Event> Crew::hear(WorkerId id) {
   WorkerProcess* worker = process_of(processes_.workers, id);
   if (worker == nullptr) return std::nullopt;
   comm::WorkerReport report;
-  switch (worker->socket.receive(&report, 0)) {
+  switch (worker->socket.receive(&report, 0ms)) {
     case comm::Received::nothing:
       return std::nullopt;
     case comm::Received::closed:
@@ -140,7 +141,7 @@ std::optional<decisions::Event> Crew::note_end(WorkerId id) {
   WorkerProcess* worker = process_of(processes_.workers, id);
   if (worker == nullptr) return std::nullopt;
   comm::WorkerReport last_words;
-  while (worker->socket && worker->socket.receive(&last_words, 0) == comm::Received::message) {
+  while (worker->socket && worker->socket.receive(&last_words, 0ms) == comm::Received::message) {
     if (const auto* failed = std::get_if<comm::Failed>(&last_words)) return lose_by_error(id, *failed);
     if (const auto* found = std::get_if<comm::AuditFound>(&last_words)) losses_.note_found(id, found->vouched);
     if (const auto* found = std::get_if<comm::LeftOutSample>(&last_words)) (void)left_out_.note(*found);
@@ -161,7 +162,7 @@ std::optional<decisions::Event> Crew::kill(const decisions::KillWorker& kill) {
   WorkerProcess* worker = process_of(processes_.workers, kill.worker);
   if (worker == nullptr) return std::nullopt;
   worker->process.signal(SIGKILL);
-  if (!kill.waits || !worker->process.wait_for(kPatienceWithWorkersMs)) return std::nullopt;
+  if (!kill.waits || !worker->process.wait_for(kPatienceWithWorkers)) return std::nullopt;
   processes_.workers.erase(kill.worker);
   return decisions::WorkerEnded{kill.worker};
 }
@@ -173,9 +174,9 @@ void Crew::tell_leave(WorkerId id) {
 void Crew::dismiss_all() {
   for (auto& [id, worker] : processes_.workers) worker.socket.send(comm::Leave{});
   for (auto& [id, worker] : processes_.workers) {
-    if (!worker.process.running() || worker.process.wait_for(kPatienceWithWorkersMs)) continue;
+    if (!worker.process.running() || worker.process.wait_for(kPatienceWithWorkers)) continue;
     worker.process.signal(SIGKILL);
-    worker.process.wait_for(kPatienceWithWorkersMs);
+    worker.process.wait_for(kPatienceWithWorkers);
   }
 }
 
@@ -185,7 +186,7 @@ void Crew::kill_all() {
     if (worker.process.running()) worker.process.signal(SIGKILL);
   }
   for (auto& [id, worker] : processes_.workers) {
-    if (worker.process.running()) worker.process.wait_for(kPatienceWithWorkersMs);
+    if (worker.process.running()) worker.process.wait_for(kPatienceWithWorkers);
     worker.socket.close();
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The workers of a run: started, heard, told to leave, killed.
 
+#include <chrono>
 #include <optional>
 #include <set>
 #include <string>
@@ -63,7 +64,7 @@ class Crew {
   void make_builder(WorkerStart& start) const;
   bool starts_by_fork_here(const Device& device) const;
   void begin_servers(const Devices& devices);
-  void start_one(const decisions::WorkerOrder& order, bool to_be_built, int patience_ms);
+  void start_one(const decisions::WorkerOrder& order, bool to_be_built, std::chrono::milliseconds patience);
   void note_data(const comm::Ready& ready);
   std::optional<decisions::Event> lose_by_error(decisions::WorkerId id, const comm::Failed& failed);
   std::optional<decisions::Event> leave_out(decisions::WorkerId id, const comm::LeftOutSample& found);

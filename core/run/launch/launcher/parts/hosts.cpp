@@ -11,7 +11,7 @@
 namespace estrain::launch {
 namespace {
 
-constexpr int kPatienceWithCourierMs = 2000;
+constexpr auto kPatienceWithCourier = 2s;
 constexpr Nanoseconds kBetweenLooks = 1s;
 
 bool has_agents(const std::string& run) {
@@ -99,7 +99,7 @@ void Hosts::place(size_t index, comm::RunStage& order) const {
 
 std::optional<decisions::Event> Hosts::hear() {
   Json said;
-  const comm::Received received = processes_.courier->socket.receive(&said, 0);
+  const comm::Received received = processes_.courier->socket.receive(&said, 0ms);
   if (received == comm::Received::nothing) return std::nullopt;
   if (received == comm::Received::closed) return note_end();
   const std::string say = said.value("say", ""), host = said.value("host", "");
@@ -115,7 +115,7 @@ std::optional<decisions::Event> Hosts::hear() {
 
 std::optional<decisions::Event> Hosts::note_end() {
   ChildEnd ended;
-  processes_.courier->process.wait_for(kPatienceWithKillMs, &ended);
+  processes_.courier->process.wait_for(kPatienceWithKill, &ended);
   processes_.courier.reset();
   if (others().empty()) {  // the courier only served commands
     looks_next_ = MonotonicClock::now() + 10 * kBetweenLooks;
@@ -156,9 +156,9 @@ void Hosts::end(bool goes_on) {
   if (!processes_.courier) return;
   CourierProcess& courier = *processes_.courier;
   courier.socket.send({{"do", "finish"}, {"goes_on", goes_on}});
-  if (courier.process.running() && !courier.process.wait_for(kPatienceWithCourierMs)) {
+  if (courier.process.running() && !courier.process.wait_for(kPatienceWithCourier)) {
     courier.process.signal(SIGKILL);
-    courier.process.wait_for(kPatienceWithKillMs);
+    courier.process.wait_for(kPatienceWithKill);
   }
   processes_.courier.reset();
 }

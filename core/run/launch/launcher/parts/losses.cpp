@@ -58,8 +58,8 @@ std::string words_for(const Member& member) {
 void await_end(ChildProcess& process, faults::Evidence& evidence) {
   ChildEnd end;
   if (!process.running()) return;
-  if (evidence.said && !process.wait_for(kPatienceWithKillMs)) process.signal(SIGKILL);
-  if (process.running() && process.wait_for(kPatienceWithKillMs, &end) && !evidence.said && !evidence.hung)
+  if (evidence.said && !process.wait_for(kPatienceWithKill)) process.signal(SIGKILL);
+  if (process.running() && process.wait_for(kPatienceWithKill, &end) && !evidence.said && !evidence.hung)
     evidence.ended = end;
 }
 

@@ -3,11 +3,13 @@
 #include <csignal>
 #include <variant>
 
+#include "core/base/clock.h"
+
 namespace estrain::launch {
 
 namespace {
 
-constexpr int kPatienceWithScribeMs = 5000;
+constexpr auto kPatienceWithScribe = 5s;
 
 // Returns for example ", top5 0.9312"; metrics of single classes are only in the records.
 std::string metrics_text(const std::vector<record::MetricValue>& metrics) {
@@ -44,9 +46,9 @@ int64_t ScribeDesk::first_undrained_step() const {
   return head.kind == comm::RecordKind::step ? head.step.value - 1 : head.step.value;
 }
 
-std::optional<decisions::Event> ScribeDesk::hear(int milliseconds) {
+std::optional<decisions::Event> ScribeDesk::hear(std::chrono::milliseconds limit) {
   record::ScribeReport report;
-  switch (processes_.scribe.socket.receive(&report, milliseconds)) {
+  switch (processes_.scribe.socket.receive(&report, limit)) {
     case comm::Received::nothing:
       return std::nullopt;
     case comm::Received::closed:
@@ -59,7 +61,7 @@ std::optional<decisions::Event> ScribeDesk::hear(int milliseconds) {
 
 ScribeDesk::Heard ScribeDesk::note_end() {
   ChildEnd ended;
-  processes_.scribe.process.wait_for(kPatienceWithScribeMs, &ended);
+  processes_.scribe.process.wait_for(kPatienceWithScribe, &ended);
   processes_.scribe.socket.close();
   const bool done = run_.job.scribe.told_to_finish && !ended.signaled;
   if (done && (ended.code == 0 || run_.job.failure)) return decisions::ScribeDone{};  // or it said why not
@@ -131,7 +133,7 @@ decisions::ScribeLost ScribeDesk::end_hung() {
   ScribeProcess& scribe = processes_.scribe;
   scribe.process.signal(SIGKILL);
   ChildEnd ended;
-  scribe.process.wait_for(kPatienceWithKillMs, &ended);
+  scribe.process.wait_for(kPatienceWithKill, &ended);
   return losses_.lose_scribe(ended, true);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The launcher's end of the scribe: starts the scribe, gives orders, hears reports.
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -22,7 +23,7 @@ class ScribeDesk {
   // Takes up the scribe of the launcher before this launcher. `accuracy`: of the last evaluation.
   void go_on(std::optional<double> accuracy) { accuracy_ = accuracy; }
   // Waits for a report at most this long; -1: no limit.
-  std::optional<decisions::Event> hear(int milliseconds);
+  std::optional<decisions::Event> hear(std::chrono::milliseconds limit);
 
   void save(Step step);                                  // the state of `step` is held
   std::optional<decisions::Event> save_last(Step step);  // SaveBegun, once the state can be held

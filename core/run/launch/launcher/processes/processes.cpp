@@ -26,7 +26,7 @@ WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours, cons
   WorkerProcess worker;
   worker.log_begin = size_of_file(options.output);
   worker.process =
-      quick.servers == nullptr ? ChildProcess::start(options) : quick.servers->start(options, quick.patience_ms);
+      quick.servers == nullptr ? ChildProcess::start(options) : quick.servers->start(options, quick.patience);
   worker.socket = comm::WorkerChannel(std::move(ours));
   worker.started = MonotonicClock::now();
   return worker;
@@ -168,9 +168,9 @@ void ForkServers::begin(const Device& device, const spec::JobSection& job, const
   servers_.emplace_back(std::move(environment), std::move(server));
 }
 
-ChildProcess ForkServers::start(const ChildOptions& worker, int patience_ms) {
+ChildProcess ForkServers::start(const ChildOptions& worker, std::chrono::milliseconds patience) {
   const auto at = std::ranges::find(servers_, worker.environment, &decltype(servers_)::value_type::first);
-  if (at != servers_.end() && at->second.wait_until_ready(patience_ms)) {
+  if (at != servers_.end() && at->second.wait_until_ready(patience)) {
     if (std::optional<ChildProcess> copy = at->second.fork(worker)) return std::move(*copy);
   }
   return ChildProcess::start(worker);

@@ -2,6 +2,7 @@
 // The processes of a run started by the launcher: workers (one per device) and the scribe. All execute this process's
 // own program file, even if another file lies at its path by now.
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -57,7 +58,7 @@ class WorkSign {
   uint64_t ticks_ = 0;                         // of processor time, taken until then
 };
 
-inline constexpr int kPatienceWithKillMs = 5000;  // until a process has ended after SIGKILL
+inline constexpr std::chrono::seconds kPatienceWithKill{5};  // until a process has ended after SIGKILL
 
 struct WorkerProcess {
   ChildProcess process;
@@ -103,9 +104,9 @@ class ForkServers {
   // Python, and imports torch. Where no server can be started, workers start by exec.
   void begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared, bool in_background);
 
-  // Starts a worker: as a copy of the server for its environment, after waiting at most `patience_ms` until the server
+  // Starts a worker: as a copy of the server for its environment, after waiting at most `patience` until the server
   // has loaded; otherwise by exec. Throws Fault::io, as ChildProcess::start.
-  ChildProcess start(const ChildOptions& worker, int patience_ms);
+  ChildProcess start(const ChildOptions& worker, std::chrono::milliseconds patience);
 
   // A server across an exec of the launcher.
   struct KeptServer {
@@ -125,7 +126,7 @@ class ForkServers {
 // The fork servers for starting a worker, and the longest wait for a server to have loaded.
 struct QuickStart {
   ForkServers* servers = nullptr;  // null: by exec
-  int patience_ms = 0;
+  std::chrono::milliseconds patience{0};
 };
 
 // Starts a worker. A worker on another host is started by the host's agent, with a proxy here (core/hosts/setup.h).

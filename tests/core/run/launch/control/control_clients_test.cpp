@@ -4,6 +4,7 @@
 
 #include <future>
 
+#include "core/base/clock.h"
 #include "core/run/launch/control/control_socket.h"
 #include "tests/core/run/launch/control/serving.h"
 #include "tests/error_of.h"
@@ -137,7 +138,7 @@ TEST_CASE("more clients than there is room for wait until others have gone") {
   wait_until([&] { return serving.clients() == ControlServer::kMostClients; });
   const UniqueFd next = connect_plainly(run.path());
   send_all(next, "{\"do\":\"status\"}\n");
-  CHECK(last_words(next, 100) == "still connected");
+  CHECK(last_words(next, 100ms) == "still connected");
   silent.pop_back();
   CHECK(last_words(next).starts_with("{\"ok\":true"));
 }

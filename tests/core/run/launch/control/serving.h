@@ -15,15 +15,15 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/files/poll_set.h"
 #include "core/run/launch/control/control_request.h"
 #include "core/run/launch/control/control_socket.h"
 
 namespace estrain::launch {
 
 // More than any busy machine needs: anything slower hangs.
-inline constexpr int kHangsMs = 300'000;  // for poll(2)
-inline constexpr Nanoseconds kHangsFor = kHangsMs * 1ms;
-inline constexpr double kHangs = kHangsMs / 1000.0;  // seconds
+inline constexpr std::chrono::milliseconds kHangsFor = 300s;
+inline constexpr double kHangs = Seconds(kHangsFor).count();
 
 // One round of the launcher's; `later` from now.
 inline void serve_once(ControlServer& server, const ControlServer::OnRequest& on_request, Nanoseconds later = 0ns) {
@@ -90,11 +90,11 @@ inline bool is_hung_up(const UniqueFd& fd) {
 }
 
 // Returns everything the server sends until the connection is closed; "still connected" if the server keeps it open.
-inline std::string last_words(const UniqueFd& fd, int milliseconds = kHangsMs) {
+inline std::string last_words(const UniqueFd& fd, std::chrono::milliseconds limit = kHangsFor) {
   std::string text;
   for (char buffer[4096];;) {
     pollfd waiting{fd.get(), POLLIN, 0};
-    if (::poll(&waiting, 1, milliseconds) != 1) return "still connected";
+    if (poll_within({&waiting, 1}, limit) == 0) return "still connected";
     const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
     if (got <= 0) return text;
     text.append(buffer, static_cast<size_t>(got));
@@ -117,7 +117,7 @@ inline void send_all(const UniqueFd& fd, std::string_view text) {
 
 template <typename Holds>
 inline void wait_until(Holds&& holds) {
-  for (int i = 0; i < kHangsMs / 5 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (auto waited = 0ms; waited < kHangsFor && !holds(); waited += 5ms) std::this_thread::sleep_for(5ms);
   REQUIRE(holds());
 }
 

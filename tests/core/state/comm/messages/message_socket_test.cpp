@@ -22,16 +22,16 @@ using Received = MessageSocket::Received;
 TEST_CASE("messages arrive whole, in order, in both directions") {
   auto [a, b] = MessageSocket::pair();
   Json message;
-  CHECK(b.receive(&message, 0) == Received::nothing);
+  CHECK(b.receive(&message, 0ms) == Received::nothing);
   CHECK(a.send({{"n", 1}}));
   CHECK(a.send({{"n", 2}}));
   CHECK(b.send({{"back", true}}));
-  REQUIRE(b.receive(&message, 0) == Received::message);
+  REQUIRE(b.receive(&message, 0ms) == Received::message);
   CHECK(message.dump() == R"({"n":1})");
-  REQUIRE(b.receive(&message, 0) == Received::message);
+  REQUIRE(b.receive(&message, 0ms) == Received::message);
   CHECK(message.dump() == R"({"n":2})");
-  CHECK(b.receive(&message, 10) == Received::nothing);
-  REQUIRE(a.receive(&message, 0) == Received::message);
+  CHECK(b.receive(&message, 10ms) == Received::nothing);
+  REQUIRE(a.receive(&message, 0ms) == Received::message);
   CHECK(message.dump() == R"({"back":true})");
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("a message may be as large as 128 KiB and no larger") {
   const std::string largest(128 * 1024 - quotes.size(), 'x');
   REQUIRE(a.send(largest));
   Json message;
-  REQUIRE(b.receive(&message, 0) == Received::message);
+  REQUIRE(b.receive(&message, 0ms) == Received::message);
   CHECK(message == largest);
   CHECK(error_of([&] { a.send(largest + "x"); }).fault() == Fault::bug);
 }
@@ -50,7 +50,7 @@ TEST_CASE("text that is not UTF-8 does not stop a message") {
   auto [a, b] = MessageSocket::pair();
   REQUIRE(a.send({{"path", "run-\xff"}}));
   Json message;
-  REQUIRE(b.receive(&message, 0) == Received::message);
+  REQUIRE(b.receive(&message, 0ms) == Received::message);
   CHECK(message.at("path") == "run-\xef\xbf\xbd");
 }
 
@@ -60,19 +60,19 @@ TEST_CASE("what was sent before the other side closed still arrives; then it is 
   a.close();
   CHECK_FALSE(static_cast<bool>(a));
   Json message;
-  REQUIRE(b.receive(&message, 0) == Received::message);
-  CHECK(b.receive(&message, 0) == Received::closed);
-  CHECK(b.receive(&message, -1) == Received::closed);
+  REQUIRE(b.receive(&message, 0ms) == Received::message);
+  CHECK(b.receive(&message, 0ms) == Received::closed);
+  CHECK(b.receive(&message, kForever) == Received::closed);
   CHECK_FALSE(b.send({{"to", "nobody"}}));
 }
 
 TEST_CASE("a receiver that waits is woken by a message and by the other side's end") {
   auto [a, b] = MessageSocket::pair();
   Json message;
-  auto waiting = std::async(std::launch::async, [&] { return b.receive(&message, 20'000); });
+  auto waiting = std::async(std::launch::async, [&] { return b.receive(&message, 20s); });
   a.send(7);
   CHECK(waiting.get() == Received::message);
-  waiting = std::async(std::launch::async, [&] { return b.receive(&message, 20'000); });
+  waiting = std::async(std::launch::async, [&] { return b.receive(&message, 20s); });
   a.close();
   CHECK(waiting.get() == Received::closed);
 }
@@ -87,7 +87,7 @@ int64_t send_until_refused(MessageSocket& socket) {
 // Receives all available numbers and checks that none is missing.
 int64_t receive_in_order(MessageSocket& socket, MessageSocket& sender) {
   int64_t next = 0;
-  for (Json message; socket.receive(&message, 0) == Received::message; sender.flush()) {
+  for (Json message; socket.receive(&message, 0ms) == Received::message; sender.flush()) {
     if (message.at("n") != next) FAIL("got ", message.dump(), " instead of ", next);
     ++next;
   }
@@ -109,7 +109,7 @@ TEST_CASE("sending never blocks: what the other side does not take is kept, with
   CHECK(a.flush());
   CHECK(a.send({{"n", "again"}}));
   Json message;
-  REQUIRE(b.receive(&message, 0) == Received::message);
+  REQUIRE(b.receive(&message, 0ms) == Received::message);
   CHECK(message.at("n") == "again");
 }
 
@@ -119,10 +119,10 @@ TEST_CASE("what was kept is sent on while the sender waits for messages itself")
   Json message;
   auto waiting = std::async(std::launch::async, [&a = a] {
     Json answer;
-    return a.receive(&answer, 300'000) == Received::message ? answer : Json();
+    return a.receive(&answer, 300s) == Received::message ? answer : Json();
   });
   for (int64_t next = 0; next < sent; ++next) {
-    REQUIRE(b.receive(&message, 120'000) == Received::message);
+    REQUIRE(b.receive(&message, 120s) == Received::message);
     REQUIRE(message.at("n") == next);
   }
   b.send({{"all", "here"}});
@@ -144,7 +144,7 @@ TEST_CASE("a peer that is stopped stops nobody, and hears everything when it goe
   if (peer == 0) {  // counts the messages until "end", then sends the count
     ours.close();
     int64_t heard = 0;
-    for (Json message; theirs.receive(&message, -1) == Received::message; ++heard) {
+    for (Json message; theirs.receive(&message, kForever) == Received::message; ++heard) {
       if (!message.contains("end")) continue;
       theirs.send({{"heard", heard}});
       ::_exit(0);
@@ -167,7 +167,7 @@ TEST_CASE("a peer that is stopped stops nobody, and hears everything when it goe
   CHECK(never_blocked);
   CHECK(sending.get());
   Json message;
-  REQUIRE(ours.receive(&message, 120'000) == Received::message);
+  REQUIRE(ours.receive(&message, 120s) == Received::message);
   CHECK(message.at("heard") == 1000);
   CHECK(::waitpid(peer, &status, 0) == peer);
 }
@@ -184,7 +184,7 @@ TEST_CASE("a wait is not cut short by a stop and its continuation") {
   if (peer == 0) {
     ours.close();
     Json message;
-    const Received received = theirs.receive(&message, -1);
+    const Received received = theirs.receive(&message, kForever);
     ::_exit(received == Received::message ? 7 : 1);
   }
   theirs.close();
@@ -212,7 +212,7 @@ TEST_CASE("threads that send at once do not mix their messages up") {
   int next[3] = {};
   for (int i = 0; i < 1500; ++i) {
     Json message;
-    REQUIRE(b.receive(&message, 10'000) == Received::message);
+    REQUIRE(b.receive(&message, 10s) == Received::message);
     const int who = message.at("who");
     CHECK(message.at("i") == next[who]++);
     if (i % 50 == 0) a.flush();
@@ -223,7 +223,7 @@ TEST_CASE("a message that is not JSON is an error") {
   auto [a, b] = MessageSocket::pair();
   REQUIRE(::send(a.descriptor(), "{", 1, 0) == 1);
   Json message;
-  CHECK(error_of([&] { b.receive(&message, 0); }).fault() == Fault::corrupt);
+  CHECK(error_of([&] { b.receive(&message, 0ms); }).fault() == Fault::corrupt);
 }
 
 TEST_CASE("the sockets are not passed to other programs unless asked") {

@@ -3,6 +3,7 @@
 #include <future>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/state/comm/memory/futex.h"
 #include "core/state/comm/memory/record_ring.h"
 #include "tests/core/state/comm/memory_words.h"
@@ -124,7 +125,7 @@ TEST_CASE("a writer and a reader at the same time lose nothing") {
   for (int64_t step = 1; step <= kSteps;) {
     const uint32_t published = words_of(ring.memory).published.load();
     if (published == words_of(ring.memory).drained.load()) {
-      futex_wait(words_of(ring.memory).published, published, 1);
+      futex_wait(words_of(ring.memory).published, published, 1ms);
       continue;
     }
     right += ring.drain(step++);

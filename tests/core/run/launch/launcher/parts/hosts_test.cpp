@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/base/clock.h"
 #include "tests/core/run/launch/launcher/parts/sample_run.h"
 
 namespace estrain::launch {
@@ -34,7 +35,7 @@ struct HostedRun : SampleRun {
   }
   bool is_told(int64_t worker) {
     Json said;
-    return proxies.at(worker).receive(&said, 0) == comm::Received::message;
+    return proxies.at(worker).receive(&said, 0ms) == comm::Received::message;
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/base/clock.h"
 #include "tests/core/run/launch/launcher/parts/sample_run.h"
 
 namespace estrain::launch {
@@ -26,18 +27,18 @@ struct DeskedRun : SampleRun {
   void hear(const record::ScribeReport& report) {
     events.clear();
     scribe.send(report);
-    take(desk.hear(1000));
+    take(desk.hear(1s));
   }
   // Its socket closes.
   void end() {
     events.clear();
     scribe.close();
-    take(desk.hear(1000));
+    take(desk.hear(1s));
   }
   std::vector<record::ScribeOrder> orders() {
     std::vector<record::ScribeOrder> all;
     record::ScribeOrder order;
-    while (scribe.receive(&order, 0) == comm::Received::message) all.push_back(order);
+    while (scribe.receive(&order, 0ms) == comm::Received::message) all.push_back(order);
     return all;
   }
 };

@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/run/launch/control/control_request.h"
 #include "core/state/comm/job_memory.h"
@@ -211,7 +212,7 @@ Json hand_over(bool with_resize) {
   if (launcher == 0) be_the_launcher(folder, std::move(theirs), with_resize);
   theirs.close();
   Json after;
-  REQUIRE(ours.receive(&after, 20'000) == comm::MessageSocket::Received::message);
+  REQUIRE(ours.receive(&after, 20s) == comm::MessageSocket::Received::message);
   int status = 0;
   REQUIRE(::waitpid(launcher, &status, 0) == launcher);
   CHECK(status == 0);

@@ -63,9 +63,9 @@ TEST_CASE("a proxy is told of the loss of its host once, however many hosts noti
   CHECK(tell_host_lost(proxy, "it has been silent for 1.5 s"));
   CHECK_FALSE(tell_host_lost(proxy, "connection lost: End of file"));
   Json said;
-  REQUIRE(there.receive(&said, 1000) == comm::Received::message);
+  REQUIRE(there.receive(&said, 1s) == comm::Received::message);
   CHECK(said.value("why", "") == "it has been silent for 1.5 s");
-  CHECK(there.receive(&said, 0) == comm::Received::nothing);
+  CHECK(there.receive(&said, 0ms) == comm::Received::nothing);
 }
 
 // A process that is silent since its clock began, checked ten times a second.
