@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
@@ -11,6 +12,14 @@ namespace estrain::sqlite {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{2000};
+
+// SQLite refuses a link anywhere in the path, not only as the file. Home folders often lie behind a link.
+std::string with_resolved_folder(const std::filesystem::path& path) {
+  std::error_code failure;
+  const std::filesystem::path folder =
+      std::filesystem::canonical(std::filesystem::absolute(path).parent_path(), failure);
+  return failure ? path : folder / path.filename();
+}
 
 Error failure(sqlite3* db, int result, const std::string& path) {
   const std::string words = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(result);
@@ -91,9 +100,10 @@ std::string Statement::text(int column) const {
 }
 
 Database Database::open(const std::string& path, Access access) {
+  const std::string file = with_resolved_folder(path);
   sqlite3* opened = nullptr;
   const int flags = access == Access::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-  const int result = sqlite3_open_v2(path.c_str(), &opened, flags | SQLITE_OPEN_NOFOLLOW, nullptr);
+  const int result = sqlite3_open_v2(file.c_str(), &opened, flags | SQLITE_OPEN_NOFOLLOW, nullptr);
   std::unique_ptr<sqlite3, Closer> db(opened);
   if (result != SQLITE_OK) throw failure(opened, result, path);
   sqlite3_extended_result_codes(opened, 1);

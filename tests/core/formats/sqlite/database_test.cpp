@@ -50,6 +50,16 @@ TEST_CASE("a transaction that throws leaves no trace") {
   CHECK(count.whole(0) == 0);
 }
 
+TEST_CASE("a folder may lie behind a symbolic link, the database may not") {
+  const ScratchFolder folder;
+  std::filesystem::create_directory(folder / "disk");
+  std::filesystem::create_directory_symlink(folder / "disk", folder / "home");
+  Database::open(folder / "home/t.db", Access::read_write).execute("CREATE TABLE t (a)");
+  CHECK(std::filesystem::exists(folder / "disk/t.db"));
+  std::filesystem::create_symlink(folder / "disk/t.db", folder / "link.db");
+  CHECK(error_of([&] { Database::open(folder / "link.db", Access::read_write); }).fault() == Fault::io);
+}
+
 TEST_CASE("files that are missing, damaged, foreign or locked are told apart") {
   const ScratchFolder folder;
   CHECK(error_of([&] { Database::open(folder / "none.db", Access::read_only); }).fault() == Fault::io);
