@@ -134,7 +134,7 @@ void ClaimQueue::open_slot(std::unique_lock<std::mutex>& lock) {
   }
   lock.lock();
   opening_ = false;
-  exhausted_ = !request || failure;
+  exhausted_ = exhausted_ || !request || failure;
   plan_failure_ = failure;
   if (!exhausted_) slots_.push_back({std::move(*request), std::move(buffer), 0, 0, 0, nullptr});
   if (exhausted_) ready_.notify_all();
