@@ -36,6 +36,6 @@ void add_fork_server(CLI::App& app, Action& chosen);  // hidden: starts workers 
 void add_scribe(CLI::App& app, Action& chosen);       // hidden: the scribe process
 void add_agent(CLI::App& app, Action& chosen);
 void add_courier(CLI::App& app, Action& chosen);  // hidden: talks to other hosts
-void add_proxy(CLI::App& app, Action& chosen);    // hidden: stands in for a worker on another host
+void add_relay(CLI::App& app, Action& chosen);    // hidden: talks to workers on other hosts
 
 }  // namespace estrain::cmd

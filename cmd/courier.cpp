@@ -1,4 +1,4 @@
-// The two processes by which a launcher works with other hosts: its courier, and the proxies of remote workers.
+// The two processes by which a launcher works with other hosts: its courier, and its relay to workers there.
 
 #include <csignal>
 #include <memory>
@@ -8,15 +8,13 @@
 #include "cmd/worker_library.h"
 #include "core/hosts/setup.h"
 #include "core/job/spec/parsing/parse.h"
-#include "core/state/comm/messages/worker_messages.h"
 #include "core/state/run_directory/passed_spec.h"
 
 namespace estrain::cmd {
 namespace {
 
 struct CourierArguments {
-  std::string run, host, options;
-  int64_t id = 0;
+  std::string run;
   int spec = -1, memory = -1, socket = -1, doorbell = -1;
 };
 
@@ -51,21 +49,18 @@ int run_courier(const CourierArguments& arguments) {
       [&](const Error& error) { setup.launcher.send(hosts::told(error)); });
 }
 
-int run_proxy(const CourierArguments& arguments) {
-  hosts::ProxySetup setup;
-  setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
+int run_relay(const CourierArguments& arguments) {
+  hosts::RelaySetup setup;
+  setup.launcher = UniqueFd(arguments.socket);
   work_for_launcher(
       [&] {
         setup.run = arguments.run;
-        setup.host = arguments.host;
-        setup.id = arguments.id;
-        setup.options = arguments.options;
         const spec::JobSpec spec = run_directory::read_passed_spec(arguments.spec);
         setup.interface = spec.network.interface;
         setup.spec = spec::to_toml(spec);
-        reinterpret_cast<void (*)(hosts::ProxySetup*)>(hosts_library_function("estrain_run_proxy"))(&setup);
+        reinterpret_cast<void (*)(hosts::RelaySetup*)>(hosts_library_function("estrain_run_relay"))(&setup);
       },
-      [&](const Error& error) { setup.launcher.send(codec::encode(comm::WorkerReport(comm::Failed(error)))); });
+      [](const Error&) {});  // the launcher sees the end of all its workers on other hosts
 }
 
 }  // namespace
@@ -80,16 +75,13 @@ void add_courier(CLI::App& app, Action& chosen) {
   verb->callback([arguments, &chosen] { chosen = [arguments] { return run_courier(*arguments); }; });
 }
 
-void add_proxy(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("proxy", "Stands in for a worker on another host, started by train")->group("");
+void add_relay(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("relay", "Talks to workers on other hosts, started by train")->group("");
   auto arguments = std::make_shared<CourierArguments>();
   verb->add_option("--run", arguments->run)->required();
-  verb->add_option("--host", arguments->host)->required();
-  verb->add_option("--id", arguments->id)->required();
   verb->add_option("--spec", arguments->spec)->required();
   verb->add_option("--socket", arguments->socket)->required();
-  verb->add_option("--options", arguments->options)->required();
-  verb->callback([arguments, &chosen] { chosen = [arguments] { return run_proxy(*arguments); }; });
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return run_relay(*arguments); }; });
 }
 
 }  // namespace estrain::cmd

@@ -62,7 +62,7 @@ const std::vector<CommandGroup>& command_groups() {
       {"Prepare a job", {cmd::add_init, cmd::add_export, cmd::add_convert, cmd::add_check, cmd::add_plan}},
       {"Many jobs", {cmd::add_pool, cmd::add_simulate}},
       {"Help", {cmd::add_help}},
-      {"", {cmd::add_probe, cmd::add_worker, cmd::add_fork_server, cmd::add_scribe, cmd::add_courier, cmd::add_proxy}}};
+      {"", {cmd::add_probe, cmd::add_worker, cmd::add_fork_server, cmd::add_scribe, cmd::add_courier, cmd::add_relay}}};
   return groups;
 }
 

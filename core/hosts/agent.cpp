@@ -1,4 +1,4 @@
-// An agent starts workers on its host when the coordinator's proxies ask, and runs the host's courier (setup.h).
+// An agent starts workers on its host when the coordinator's relay asks, and runs the host's courier (setup.h).
 
 #include <sys/eventfd.h>
 

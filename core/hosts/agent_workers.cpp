@@ -66,12 +66,12 @@ void AgentWorkers::begin_anew(int memory, int doorbell) {
   doorbell_ = doorbell;
 }
 
-void AgentWorkers::take(net::ConnectionPtr proxy) {
+void AgentWorkers::take(net::ConnectionPtr relay) {
   sessions_.emplace_back();
   const At at = std::prev(sessions_.end());
-  at->proxy = std::make_unique<MessageLink<AgentMessage, ProxyMessage>>(
-      std::move(proxy),
-      [this, at](const ProxyMessage& said) { std::visit([&](const auto& one) { on_proxy(at, one); }, said); },
+  at->relay = std::make_unique<MessageLink<AgentMessage, RelayMessage>>(
+      std::move(relay),
+      [this, at](const RelayMessage& said) { std::visit([&](const auto& one) { on_relay(at, one); }, said); },
       [this, at](const Error&) { close(at); });
 }
 
@@ -79,7 +79,7 @@ void AgentWorkers::kill_all() {
   for (At at = sessions_.begin(); at != sessions_.end(); ++at) close(at);
 }
 
-void AgentWorkers::on_proxy(At at, const RelayedOrder& relayed) {
+void AgentWorkers::on_relay(At at, const RelayedOrder& relayed) {
   const uint64_t stage = stage_of_order(relayed.order);
   if (stage == 0 || stage == opened_) {
     at->worker.socket.send(relayed.order);
@@ -89,13 +89,13 @@ void AgentWorkers::on_proxy(At at, const RelayedOrder& relayed) {
   if (stage == never_opened_) on_never_opened(stage);
 }
 
-void AgentWorkers::on_proxy(At at, const StartRemoteWorker& asked) {
+void AgentWorkers::on_relay(At at, const StartRemoteWorker& asked) {
   try {
     if (const auto lost = lost_run_directory()) throw Error(*lost);
     start(at, asked);
   } catch (const Error& error) {
-    at->proxy->send(RelayedReport{comm::Failed(error)});
-    at->proxy->send(RemoteWorkerEnded{.code = exit_code(error.fault())});
+    at->relay->send(RelayedReport{comm::Failed(error)});
+    at->relay->send(comm::RelayedEnd{.code = exit_code(error.fault())});
     if (const auto lost = lost_run_directory()) gone_(*lost);
   }
 }
@@ -147,7 +147,7 @@ void AgentWorkers::on_worker(Session& session) {
       return;
     }
     const auto lost = std::holds_alternative<comm::Failed>(said) ? lost_run_directory() : std::nullopt;
-    session.proxy->send(RelayedReport{lost ? comm::Failed(*lost) : said});
+    session.relay->send(RelayedReport{lost ? comm::Failed(*lost) : said});
     if (lost) gone_(*lost);
   }
 }
@@ -158,10 +158,10 @@ void AgentWorkers::on_worker_end(At at) {
   at->process.reset();
   at->builds = false;
   const ChildEnd ended = at->worker.process.wait();
-  at->proxy->send(RemoteWorkerEnded{ended.signaled, ended.code});
+  at->relay->send(comm::RelayedEnd{ended.signaled, ended.code, ended.peak_memory_bytes});
 }
 
-// The proxy has ended, with the worker or before it: for the launcher, the worker has ended.
+// The connection has ended, with the worker or before the worker: for the launcher, the worker has ended.
 void AgentWorkers::close(At at) {
   if (std::exchange(at->closed, true)) return;
   at->socket.reset();
@@ -186,7 +186,7 @@ void AgentWorkers::on_never_opened(uint64_t stage) {
   for (Session& session : sessions_) {
     if (!session.order || stage_of_order(*session.order) != stage) continue;
     session.order.reset();
-    session.proxy->send(RelayedReport{comm::LeftStage{}});
+    session.relay->send(RelayedReport{comm::LeftStage{}});
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The workers of an agent's host, each with the connection of its proxy on the coordinator's host. An order to run in a
+// The workers of an agent's host, each with a connection of the relay on the coordinator's host. An order to run in a
 // stage waits until the stage is open on this host.
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "core/hosts/exchange/host_plan.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/net/loop.h"
-#include "core/hosts/proxy_messages.h"
+#include "core/hosts/relay_messages.h"
 #include "core/run/launch/launcher/processes/processes.h"
 #include "core/state/run_directory/run_directory.h"
 
@@ -23,15 +23,15 @@ namespace estrain::hosts {
 class AgentWorkers {
  public:
   // `name`: of this host. `sees_run`: this host sees the run directory; if not, `directory` is a folder of the agent
-  // for the output of workers. `gone`: called when this host has lost the run directory, after a proxy was told.
+  // for the output of workers. `gone`: called when this host has lost the run directory, after the relay was told.
   AgentWorkers(net::Loop& loop, const run_directory::RunDirectory& directory, std::string name, bool sees_run,
                std::function<void(const Error&)> gone);
   AgentWorkers(const AgentWorkers&) = delete;
 
   // Workers that start from now on use this memory and this doorbell. All earlier workers have been killed.
   void begin_anew(int memory, int doorbell);
-  // Takes a proxy that will ask for a worker.
-  void take(net::ConnectionPtr proxy);
+  // Takes a connection of the relay, on which the relay will ask for a worker.
+  void take(net::ConnectionPtr relay);
   void kill_all();
   bool empty() const { return sessions_.empty(); }
 
@@ -51,7 +51,7 @@ class AgentWorkers {
 
  private:
   struct Session {
-    std::unique_ptr<MessageLink<AgentMessage, ProxyMessage>> proxy;
+    std::unique_ptr<MessageLink<AgentMessage, RelayMessage>> relay;
     launch::WorkerProcess worker;
     std::shared_ptr<net::Loop::Watch> socket, process;
     bool builds = false, closed = false;
@@ -59,8 +59,8 @@ class AgentWorkers {
   };
   using At = std::list<Session>::iterator;
 
-  void on_proxy(At at, const StartRemoteWorker& asked);
-  void on_proxy(At at, const RelayedOrder& relayed);
+  void on_relay(At at, const StartRemoteWorker& asked);
+  void on_relay(At at, const RelayedOrder& relayed);
   std::optional<Error> lost_run_directory() const;
   void start(At at, const StartRemoteWorker& asked);
   void watch(At at);

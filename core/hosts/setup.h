@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/files/unique_fd.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/json.h"
 #include "core/state/comm/messages/failed.h"
@@ -67,14 +68,13 @@ struct AskSetup {
   Json answer;
 };
 
-// Stands in for a worker on another host: is the worker's process and socket for the launcher, and ends as the worker.
-struct ProxySetup {
-  std::string run, host;
-  int64_t id = 0;
+// The relay, started by the launcher: passes messages between the launcher and the workers on other hosts, each by a
+// connection to the agent of the worker's host.
+struct RelaySetup {
+  std::string run;
   std::string spec;       // TOML
   std::string interface;  // the network interface of outgoing connections; empty: the system's choice
-  std::string options;    // comm::WorkerOptions as JSON, with a device of that host
-  comm::MessageSocket launcher;
+  UniqueFd launcher;      // for calls (core/state/comm/messages/relay_messages.h)
 };
 
 }  // namespace estrain::hosts
@@ -85,4 +85,4 @@ extern "C" void estrain_look_at_agents(estrain::hosts::LookSetup* setup);
 extern "C" void estrain_ask_coordinator(estrain::hosts::AskSetup* setup);
 extern "C" void estrain_run_courier(estrain::hosts::CourierSetup* setup);
 // Ends the process.
-extern "C" void estrain_run_proxy(estrain::hosts::ProxySetup* setup);
+extern "C" void estrain_run_relay(estrain::hosts::RelaySetup* setup);

@@ -60,6 +60,23 @@ def courier_killed_while_a_host_warms_up(site):
     wait_for(lambda: not site.network.processes(1), "its fork server is left behind")
 
 
+def relay_killed(site):
+    """All workers on other hosts are lost with the relay; others are started by another relay, and the job goes on."""
+    run = site.folder / "relayed"
+    agents = [site.agent(host, run) for host in (1, 2)]
+    job = site.train(run, "cpu,h1/cpu,h2/cpu", LONG)
+    wait_for(lambda: steps_of(run) > 20, "no steps", job)
+    relays = processes_with(site, 0, "relay")
+    check(len(relays) == 1, f"{len(relays)} relays for two workers")
+    os.kill(relays[0], signal.SIGKILL)
+    wait_for(lambda: events(run, "recovered"), "no recovery", job)
+    check(len(events(run, "fault")) == 2, f"{events(run, 'fault')}")
+    check({event["cause"] for event in events(run, "fault")} == {"killed"}, f"{events(run, 'fault')}")
+    trains_on(run, job, "recovered")
+    check(processes_with(site, 0, "relay") not in ([], relays), "no other relay")
+    ends_here(site, run, job, *agents)
+
+
 def cut_off_while_it_waits(site):
     """An agent that only waits for work ends with 75 when it has heard nothing of the coordinator for as long as --patience says."""
     run = site.folder / "waits"
@@ -234,5 +251,5 @@ def strangers_hold_places(site):
     check(0 < lines <= 4 and refused(run) > 50, f"{lines} lines about {refused(run)} strangers")
 
 
-SURROUNDINGS_CASES = [courier_killed_while_a_host_warms_up, cut_off_while_it_waits, run_directory_unmounted, lost_before_its_first_step, second_agent_of_a_name,
+SURROUNDINGS_CASES = [courier_killed_while_a_host_warms_up, relay_killed, cut_off_while_it_waits, run_directory_unmounted, lost_before_its_first_step, second_agent_of_a_name,
                       sockets_stay_with_the_agent, joins_by_name, silent_name_server, strangers_hold_places]

@@ -47,21 +47,6 @@ struct Order {
 // The server says 0 once ready, then the process id of each copy; negative: no copy can be made.
 using Answer = int32_t;
 
-// Room for a message with descriptors.
-struct Parcel {
-  std::array<char, kLargestOrder> bytes;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control;
-  iovec part;
-  msghdr head;
-
-  Parcel() : part{bytes.data(), bytes.size()}, head{} {
-    head.msg_iov = &part;
-    head.msg_iovlen = 1;
-    head.msg_control = control.data();
-    head.msg_controllen = control.size();
-  }
-};
-
 bool send_order(int socket, const Order& order, std::span<const int> descriptors) {
   std::string text;
   Json::to_cbor(codec::fields_of(order), text);  // paths need not be UTF-8, as JSON would require
@@ -71,18 +56,10 @@ bool send_order(int socket, const Order& order, std::span<const int> descriptors
 
 // Blocks. False: no process can ask any more.
 bool receive_order(int socket, Order* order, std::vector<UniqueFd>* descriptors) {
-  Parcel parcel;
-  ssize_t size = 0;
-  while ((size = ::recvmsg(socket, &parcel.head, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
-  if (size <= 0) return false;
-  for (cmsghdr* rights = CMSG_FIRSTHDR(&parcel.head); rights != nullptr; rights = CMSG_NXTHDR(&parcel.head, rights)) {
-    std::vector<int> numbers((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    std::memcpy(numbers.data(), CMSG_DATA(rights), numbers.size() * sizeof(int));
-    for (int fd : numbers) descriptors->emplace_back(fd);
-  }
-  const std::string_view text(parcel.bytes.data(), static_cast<size_t>(size));
-  codec::from_field(Json::from_cbor(text), *order);
+  std::optional<Packet> packet = receive_packet(socket, kLargestOrder, kMostDescriptors);
+  if (!packet) return false;
+  *descriptors = std::move(packet->descriptors);
+  codec::from_field(Json::from_cbor(packet->bytes), *order);
   return true;
 }
 

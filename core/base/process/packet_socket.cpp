@@ -38,4 +38,27 @@ bool send_packet(int socket, std::string_view bytes, std::span<const int> descri
   return sent >= 0;
 }
 
+std::optional<Packet> receive_packet(int socket, size_t most_bytes, size_t most_descriptors) {
+  Packet packet;
+  packet.bytes.resize(most_bytes);
+  std::vector<char> control(CMSG_SPACE(most_descriptors * sizeof(int)));
+  iovec part{packet.bytes.data(), packet.bytes.size()};
+  msghdr head{};
+  head.msg_iov = &part;
+  head.msg_iovlen = 1;
+  head.msg_control = control.data();
+  head.msg_controllen = control.size();
+  ssize_t got = 0;
+  while ((got = ::recvmsg(socket, &head, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  if (got <= 0) return std::nullopt;
+  packet.bytes.resize(static_cast<size_t>(got));
+  for (cmsghdr* rights = CMSG_FIRSTHDR(&head); rights != nullptr; rights = CMSG_NXTHDR(&head, rights)) {
+    std::vector<int> numbers((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    std::memcpy(numbers.data(), CMSG_DATA(rights), numbers.size() * sizeof(int));
+    for (const int fd : numbers) packet.descriptors.emplace_back(fd);
+  }
+  return packet;
+}
+
 }  // namespace estrain

@@ -1,7 +1,7 @@
 #pragma once
 // The address of each agent of a run: hosts/<name>.json in the run directory. The agent writes its file. If the agent
 // does not see the run directory, the launcher's host writes the file (../joining/joining.h). The launcher and its
-// proxies read the files. A file whose agent has ended leads to no agent.
+// relay read the files. A file whose agent has ended leads to no agent.
 
 #include <optional>
 #include <string>

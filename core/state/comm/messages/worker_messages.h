@@ -45,7 +45,7 @@ struct Leave {
   static void fields(Self&, Visit&&) {}
 };
 
-// To a proxy alone: the host of the proxy's worker is lost.
+// To the relay alone (relay_messages.h): the worker's host is lost.
 struct HostLost {
   static constexpr std::string_view name = "host_lost";
   std::string why;

@@ -69,16 +69,20 @@ void Crew::start_one(const decisions::WorkerOrder& order, bool to_be_built, std:
   WorkerStart start = worker_start(order.device);
   start.id = order.id.value;
   if (to_be_built && order.first) make_builder(start);
+  const run_directory::RunDirectory& directory = run_.journal.directory;
+  if (order.device.host != run_.options.own_host) {
+    processes_.workers.emplace(order.id, start_remote_worker(directory, processes_, start));
+    return;
+  }
   QuickStart quick;
   if (starts_by_fork_here(order.device)) quick = {&processes_.fork_servers, patience};
-  processes_.workers.emplace(order.id, start_worker(run_.journal.directory, processes_.shared, start, quick));
+  processes_.workers.emplace(order.id, start_worker(directory, processes_.shared, start, quick));
 }
 
 // Returns the order for any worker on this device, still without its number.
 WorkerStart Crew::worker_start(const Device& device) const {
   WorkerStart start;
   start.device = device;
-  start.is_elsewhere = device.host != run_.options.own_host;
   start.in_background = run_.options.background;
   start.job = run_.spec.job;
   start.options.device = Device{device.kind, device.index}.text();

@@ -141,13 +141,13 @@ void Hosts::note_state(const std::string& host, const Json& said) const {
   run_.journal.log("state_received", {{"step", said.value("step", INT64_C(0))}, {"host", host}, {"bytes", bytes}});
 }
 
-// Reports a host as lost. The proxy of each worker on the host reports the worker's loss, and ends.
+// Reports a host as lost. The relay then reports the loss of each worker on the host.
 void Hosts::lose(const std::string& host, const std::string& why) {
   bool is_new = false;
   for (const decisions::Member* member : all_members(run_.job)) {
-    WorkerProcess* proxy = process_of(processes_.workers, member->id);
-    if (proxy == nullptr || host == own() || member->device.host != host) continue;
-    is_new |= tell_host_lost(*proxy, why);
+    WorkerProcess* worker = process_of(processes_.workers, member->id);
+    if (worker == nullptr || host == own() || member->device.host != host) continue;
+    is_new |= tell_host_lost(*worker, why);
   }
   if (is_new) run_.journal.log("host_lost", {{"step", run_.trained()}, {"host", host}, {"why", why}});
 }

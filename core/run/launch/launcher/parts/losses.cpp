@@ -27,10 +27,11 @@ std::string in_words(const faults::Evidence& evidence, const faults::Diagnosis& 
 
 // Returns the error of a run which ends by this fault: the fault, and advice.
 Error as_error(pid_t pid, const Member& worker, const faults::Evidence& evidence, const faults::Diagnosis& diagnosis) {
+  const std::string process = pid > 0 ? fmt::format("process {}", pid) : "the process";  // without: on another host
   const auto ended = [&] {
-    if (!evidence.ended)
-      return Error::make(Fault::peer, "process {} on {} {}", pid, worker.device.text(), in_words(evidence, diagnosis));
-    return Error::make(Fault::peer, "process {} on {} ended with {}; its largest resident memory was {:.0f} MB", pid,
+    if (!evidence.ended || evidence.ended->peak_memory_bytes == 0)
+      return Error::make(Fault::peer, "{} on {} {}", process, worker.device.text(), in_words(evidence, diagnosis));
+    return Error::make(Fault::peer, "{} on {} ended with {}; its largest resident memory was {:.0f} MB", process,
                        worker.device.text(), evidence.ended->text(),
                        static_cast<double>(evidence.ended->peak_memory_bytes) / 1e6);
   };
@@ -55,7 +56,7 @@ std::string words_for(const Member& member) {
 }
 
 // Waits for the process's end, for a while.
-void await_end(ChildProcess& process, faults::Evidence& evidence) {
+void await_end(WorkerLife& process, faults::Evidence& evidence) {
   ChildEnd end;
   if (!process.running()) return;
   if (evidence.said && !process.wait_for(kPatienceWithKill)) process.signal(SIGKILL);
@@ -91,7 +92,7 @@ std::optional<decisions::Event> Losses::lose(WorkerId id, faults::Evidence evide
   evidence.log_tail = tail_of(log, log_begin);
   evidence.at_start = run_.job.phase == RunPhase::starting;
   const bool killed = evidence.ended && evidence.ended->signaled && evidence.ended->code == SIGKILL;
-  if (killed) {
+  if (killed && pid > 0) {  // on another host: this host's memory is no evidence
     const resources::MemoryEvidence::Observation observed = memory_evidence_.since_start(pid);
     evidence.job_wide_oom = observed.oom_kill;
     evidence.oom_text = observed.text;
@@ -103,14 +104,15 @@ std::optional<decisions::Event> Losses::lose(WorkerId id, faults::Evidence evide
                   {"device", member.device.text()},
                   {"ests", {member.ests.begin.value, member.ests.end.value}},
                   {"step", run_.trained()},
-                  {"pid", pid},
+                  {"pid", pid > 0 ? Json(pid) : Json()},
                   {"what", in_words(evidence, diagnosis)},
                   {"log", log}};
   judges_.audits.weigh(member, diagnosis, details);
   const Error error = as_error(pid, member, evidence, diagnosis).within(words_for(member));
   details.update(to_json(diagnosis));
   if (last_beat > kNoTime) details["noticed_seconds"] = seconds(MonotonicClock::now() - last_beat).count();
-  if (evidence.ended) details["peak_memory_bytes"] = evidence.ended->peak_memory_bytes;
+  if (evidence.ended && evidence.ended->peak_memory_bytes > 0)
+    details["peak_memory_bytes"] = evidence.ended->peak_memory_bytes;
   run_.journal.log("fault", details);
   details["fault"] = fault_name(error.fault());
   details["error"] = error.message();

@@ -19,8 +19,9 @@ struct ProcessNote {
   int pid = 0;
   int socket = -1;
   uint64_t log_begin = 0;
+  int line = -1;  // the life line of a worker on another host, which has no process here
 
-  ESTRAIN_FIELDS(id, pid, socket, log_begin)
+  ESTRAIN_FIELDS(id, pid, socket, log_begin, line)
 };
 
 struct ClientNote {
@@ -34,22 +35,25 @@ struct ClientNote {
 struct Notes {
   std::vector<ProcessNote> workers;
   ProcessNote scribe;
-  std::optional<ProcessNote> courier;
+  std::optional<ProcessNote> courier, relay;
   std::vector<ClientNote> clients;
   std::vector<ForkServers::KeptServer> fork_servers;
 
-  ESTRAIN_FIELDS(workers, scribe, courier, clients, fork_servers)
+  ESTRAIN_FIELDS(workers, scribe, courier, relay, clients, fork_servers)
 };
 
 // Returns the processes of the members.
 Notes notes_of(const Handover& handover) {
   Notes notes;
   for (const auto& [id, worker] : handover.processes.workers)
-    notes.workers.push_back({id, worker.process.pid(), worker.socket.descriptor(), worker.log_begin});
+    notes.workers.push_back(
+        {id, worker.process.pid(), worker.socket.descriptor(), worker.log_begin, worker.process.line()});
   const ScribeProcess& scribe = handover.processes.scribe;
   notes.scribe = {{}, scribe.process.pid(), scribe.socket.descriptor(), scribe.log_begin};
   if (const auto& courier = handover.processes.courier)
     notes.courier = ProcessNote{{}, courier->process.pid(), courier->socket.descriptor(), 0};
+  if (const auto& relay = handover.processes.relay)
+    notes.relay = ProcessNote{{}, relay->process.pid(), relay->socket.get(), 0};
   for (const auto& [id, socket] : handover.clients) notes.clients.push_back({id, socket});
   notes.fork_servers = handover.processes.fork_servers.notes();
   return notes;
@@ -58,7 +62,8 @@ Notes notes_of(const Handover& handover) {
 void adopt(const Notes& notes, Handover& handover) {
   for (const ProcessNote& note : notes.workers) {
     WorkerProcess& worker = handover.processes.workers[note.id];
-    worker.process = ChildProcess::adopt(note.pid);
+    worker.process = note.line >= 0 ? WorkerLife(comm::MessageSocket(UniqueFd(note.line)))
+                                    : WorkerLife(ChildProcess::adopt(note.pid));
     worker.socket = comm::WorkerChannel(comm::MessageSocket(UniqueFd(note.socket)));
     worker.log_begin = note.log_begin;
     worker.started = MonotonicClock::now();
@@ -69,6 +74,7 @@ void adopt(const Notes& notes, Handover& handover) {
   if (notes.courier)
     handover.processes.courier = {ChildProcess::adopt(notes.courier->pid),
                                   comm::MessageSocket(UniqueFd(notes.courier->socket))};
+  if (notes.relay) handover.processes.relay = {ChildProcess::adopt(notes.relay->pid), UniqueFd(notes.relay->socket)};
   for (const ClientNote& client : notes.clients) handover.clients[client.id] = client.socket;
   handover.processes.fork_servers.adopt(notes.fork_servers);
 }
@@ -88,8 +94,12 @@ std::vector<int> descriptors_of(const Handover& handover, const Notes& notes) {
   std::vector<int> all = {shared.memory,  shared.doorbell,   shared.lock,         shared.spec,
                           shared.library, handover.listener, notes.scribe.socket, shared.courier};
   if (notes.courier) all.push_back(notes.courier->socket);
+  if (notes.relay) all.push_back(notes.relay->socket);
   for (const ClientNote& client : notes.clients) all.push_back(client.socket);
-  for (const ProcessNote& worker : notes.workers) all.push_back(worker.socket);
+  for (const ProcessNote& worker : notes.workers) {
+    all.push_back(worker.socket);
+    if (worker.line >= 0) all.push_back(worker.line);
+  }
   for (const ForkServers::KeptServer& note : notes.fork_servers) all.push_back(note.server.socket);
   return all;
 }

@@ -1,20 +1,29 @@
 #include "core/run/launch/launcher/processes/processes.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <span>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files/long_files.h"
+#include "core/base/files/poll_set.h"
 #include "core/base/json/json_text.h"
+#include "core/base/process/packet_socket.h"
+#include "core/state/comm/messages/relay_messages.h"
 #include "core/state/comm/messages/worker_arguments.h"
 #include "core/state/run_directory/term.h"
 
 namespace estrain::launch {
 namespace {
+
+constexpr std::chrono::seconds kPatienceWithRelay{5};
 
 double seconds_of(uint64_t ticks) { return static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK)); }
 
@@ -32,24 +41,62 @@ WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours, cons
   return worker;
 }
 
-WorkerProcess start_proxy(const run_directory::RunDirectory& run, const SharedDescriptors& shared,
-                          const WorkerStart& start) {
+RelayProcess start_relay(const run_directory::RunDirectory& run, const SharedDescriptors& shared) {
   run_directory::begin_terms(run.path());
-  auto [ours, theirs] = comm::MessageSocket::pair();
+  auto [ours, theirs] = packet_sockets();
   ChildOptions options;
-  options.arguments = {own_executable(), "proxy",
-                       "--run",          run.path(),
-                       "--host",         start.device.host,
-                       "--id",           number(start.id),
-                       "--spec",         number(shared.spec),
-                       "--socket",       number(theirs.descriptor()),
-                       "--options",      json_text(codec::fields_of(start.options))};
-  options.inherited = {shared.spec, theirs.descriptor()};
-  options.output = run.worker_log(start.id);
-  return launch_worker(std::move(options), std::move(ours), {});
+  options.arguments = {own_executable(),    "relay", "--run", run.path(), "--spec", number(shared.spec), "--socket",
+                       number(theirs.get())};
+  options.same_program = true;
+  options.inherited = {shared.spec, theirs.get()};
+  options.output = run.courier_log();
+  options.ignored_signals = stop_signals();
+  return {ChildProcess::start(options), std::move(ours)};
+}
+
+bool is_hung_up(int socket) {
+  pollfd line{socket, 0, 0};
+  return poll_within({&line, 1}, 0ms) > 0;
+}
+
+// Waits while the relay has no room for a call.
+void call_relay(int relay, const comm::RelayCall& call, std::span<const int> descriptors) {
+  pollfd room{relay, POLLOUT, 0};
+  if (poll_within({&room, 1}, kPatienceWithRelay) == 0 ||
+      !send_packet(relay, json_text(codec::fields_of(call)), descriptors, MSG_DONTWAIT))
+    throw Error::make(Fault::io,
+                      "worker {} cannot be started on host {}: the process for workers on other hosts does "
+                      "not answer",
+                      call.id, call.host);
 }
 
 }  // namespace
+
+void WorkerLife::signal(int number) {
+  if (line_) {
+    ::shutdown(line(), SHUT_WR);
+  } else {
+    child_.signal(number);
+  }
+}
+
+ChildEnd WorkerLife::wait() {
+  ChildEnd end;
+  wait_for(kForever, &end);
+  return end;
+}
+
+bool WorkerLife::wait_for(std::chrono::milliseconds limit, ChildEnd* end) {
+  if (!line_) return child_.wait_for(limit, end);
+  Json said;
+  const comm::Received received = line_.receive(&said, limit);
+  if (received == comm::Received::nothing) return false;
+  comm::RelayedEnd ended{.signaled = true, .code = SIGKILL};
+  if (received == comm::Received::message) codec::from_field(said, ended);
+  if (end != nullptr) *end = {ended.signaled, ended.code, ended.peak_memory_bytes};
+  line_.close();
+  return true;
+}
 
 void WorkSign::observe(MonotonicTime now, MonotonicTime silent_since, const ProcessStat& stat) {
   const bool first_look = silent_since_ != silent_since;
@@ -62,9 +109,9 @@ void WorkSign::observe(MonotonicTime now, MonotonicTime silent_since, const Proc
   ticks_ = stat.processor_ticks;
 }
 
-bool tell_host_lost(WorkerProcess& proxy, const std::string& why) {
-  if (std::exchange(proxy.host_lost, true)) return false;
-  proxy.socket.send(comm::HostLost{why});
+bool tell_host_lost(WorkerProcess& worker, const std::string& why) {
+  if (std::exchange(worker.host_lost, true)) return false;
+  worker.socket.send(comm::HostLost{why});
   return true;
 }
 
@@ -84,7 +131,6 @@ bool starts_by_fork(const Device& device, const spec::JobSpec& spec) {
 
 WorkerProcess start_worker(const run_directory::RunDirectory& run, const SharedDescriptors& shared,
                            const WorkerStart& start, const QuickStart& quick) {
-  if (start.is_elsewhere) return start_proxy(run, shared, start);
   auto [ours, theirs] = comm::MessageSocket::pair();
   const comm::WorkerArguments arguments{.run = run.path(),
                                         .options = json_text(codec::fields_of(start.options)),
@@ -105,6 +151,26 @@ WorkerProcess start_worker(const run_directory::RunDirectory& run, const SharedD
   options.output = run.worker_log(start.id);
   options.in_background = start.in_background;
   return launch_worker(std::move(options), std::move(ours), quick);
+}
+
+WorkerProcess start_remote_worker(const run_directory::RunDirectory& run, RunProcesses& processes,
+                                  const WorkerStart& start) {
+  auto& relay = processes.relay;
+  if (relay && is_hung_up(relay->socket.get())) {
+    relay->process.wait_for(kPatienceWithKill);  // the sockets of a process close before its end
+    relay.reset();
+  }
+  if (!relay) relay = start_relay(run, processes.shared);
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  auto [our_line, their_line] = comm::MessageSocket::pair();
+  call_relay(relay->socket.get(), {start.device.host, start.id, start.options},
+             std::array{theirs.descriptor(), their_line.descriptor()});
+  WorkerProcess worker;
+  worker.process = WorkerLife(std::move(our_line));
+  worker.socket = comm::WorkerChannel(std::move(ours));
+  worker.log_begin = size_of_file(run.worker_log(start.id));
+  worker.started = MonotonicClock::now();
+  return worker;
 }
 
 CourierProcess start_courier(const run_directory::RunDirectory& run, const SharedDescriptors& shared) {

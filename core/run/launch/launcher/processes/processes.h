@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/files/unique_fd.h"
 #include "core/base/json/fields.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/fork_server.h"
 #include "core/base/process/process_stat.h"
 #include "core/run/decisions/state/member.h"
 #include "core/run/launch/preflight/devices.h"
+#include "core/state/comm/messages/message_socket.h"
 #include "core/state/comm/messages/worker_messages.h"
 #include "core/state/comm/messages/worker_options.h"
 #include "core/state/record/scribe_messages.h"
@@ -60,20 +62,44 @@ class WorkSign {
 
 inline constexpr std::chrono::seconds kPatienceWithKill{5};  // until a process has ended after SIGKILL
 
+// A WorkerLife is the process of a worker: a child of the launcher, or a process on another host, seen through the life
+// line of the relay (state/comm/messages/relay_messages.h). If the relay ends, its workers have ended by SIGKILL.
+class WorkerLife {
+ public:
+  WorkerLife() = default;
+  WorkerLife(ChildProcess child) : child_(std::move(child)) {}
+  explicit WorkerLife(comm::MessageSocket line) : line_(std::move(line)) {}
+
+  bool running() const { return line_ ? true : child_.running(); }
+  pid_t pid() const { return child_.pid(); }                               // -1: on another host
+  int line() const { return line_.descriptor(); }                          // -1: a child
+  int descriptor() const { return line_ ? line() : child_.descriptor(); }  // readable once the process has ended
+
+  // On another host, any signal is SIGKILL.
+  void signal(int number);
+  // Both as ChildProcess's.
+  ChildEnd wait();
+  bool wait_for(std::chrono::milliseconds limit, ChildEnd* end = nullptr);
+
+ private:
+  ChildProcess child_;
+  comm::MessageSocket line_;
+};
+
 struct WorkerProcess {
-  ChildProcess process;
+  WorkerLife process;
   comm::WorkerChannel socket;
   uint64_t log_begin = 0;  // where the worker's words begin in the log, behind those of earlier launches
   MonotonicTime started{};
   MonotonicTime not_running_since{};  // when the worker was first seen stopped (SIGSTOP); kNoTime: never
   // The sign of life of a starting or silent worker, which may read, build and load large things.
   WorkSign work;
-  bool host_lost = false;  // for a worker on another host: the proxy was told about the host's loss
+  bool host_lost = false;  // for a worker on another host: the relay was told about the host's loss
 };
 
-// Tells a proxy about the loss of the proxy's host. Returns false if the proxy was told already: the courier reports a
+// Tells the relay that the worker's host is lost. Returns false if the relay was told already: the courier reports a
 // loss once for each host that notices the loss.
-bool tell_host_lost(WorkerProcess& proxy, const std::string& why);
+bool tell_host_lost(WorkerProcess& worker, const std::string& why);
 
 using Workers = std::map<decisions::WorkerId, WorkerProcess>;
 WorkerProcess* process_of(Workers& workers, decisions::WorkerId id);  // null: the worker has no process
@@ -84,7 +110,6 @@ const std::vector<int>& stop_signals();
 struct WorkerStart {
   int64_t id = 0;
   Device device;
-  bool is_elsewhere = false;  // on another host
   bool in_background = false;
   spec::JobSection job;
   comm::WorkerOptions options = {};
@@ -129,7 +154,7 @@ struct QuickStart {
   std::chrono::milliseconds patience{0};
 };
 
-// Starts a worker. A worker on another host is started by the host's agent, with a proxy here (core/hosts/setup.h).
+// Starts a worker on this host.
 WorkerProcess start_worker(const run_directory::RunDirectory& run, const SharedDescriptors& shared,
                            const WorkerStart& start, const QuickStart& quick = {});
 
@@ -139,6 +164,12 @@ struct CourierProcess {
   comm::MessageSocket socket;
 };
 CourierProcess start_courier(const run_directory::RunDirectory& run, const SharedDescriptors& shared);
+
+// The process between the launcher and the workers on other hosts (core/hosts/setup.h).
+struct RelayProcess {
+  ChildProcess process;
+  UniqueFd socket;
+};
 
 struct ScribeProcess {
   ChildProcess process;
@@ -158,6 +189,11 @@ struct RunProcesses {
   ForkServers fork_servers;
   ScribeProcess scribe;
   std::optional<CourierProcess> courier;
+  std::optional<RelayProcess> relay;  // from the first worker on another host on
 };
+
+// Starts a worker on another host, by the host's agent; also starts the relay, unless the relay runs. Throws Fault::io.
+WorkerProcess start_remote_worker(const run_directory::RunDirectory& run, RunProcesses& processes,
+                                  const WorkerStart& start);
 
 }  // namespace estrain::launch

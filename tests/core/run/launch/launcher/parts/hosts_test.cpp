@@ -11,7 +11,7 @@ namespace {
 struct HostedRun : SampleRun {
   Hosts hosts{run->view(), processes(), run->state.hosts};
   comm::MessageSocket courier;
-  std::map<int64_t, comm::MessageSocket> proxies;
+  std::map<int64_t, comm::MessageSocket> relayed;
 
   // Two workers here, two on nodeB.
   HostedRun() {
@@ -26,7 +26,7 @@ struct HostedRun : SampleRun {
     for (const int64_t worker : {0, 2, 3}) {
       auto [launchers, own] = comm::MessageSocket::pair();
       run->state.processes.workers[decisions::WorkerId(worker)].socket = comm::WorkerChannel(std::move(launchers));
-      proxies[worker] = std::move(own);
+      relayed[worker] = std::move(own);
     }
   }
   void hear(const Json& said) {
@@ -35,7 +35,7 @@ struct HostedRun : SampleRun {
   }
   bool is_told(int64_t worker) {
     Json said;
-    return proxies.at(worker).receive(&said, 0ms) == comm::Received::message;
+    return relayed.at(worker).receive(&said, 0ms) == comm::Received::message;
   }
 };
 
@@ -64,7 +64,7 @@ TEST_CASE("a worker's order names the workers of its host, and its place among a
   CHECK_FALSE(order.beyond);
 }
 
-TEST_CASE("the proxies of a lost host are told once, however often it is noticed, and no others") {
+TEST_CASE("the relay is told once of each worker on a lost host, however often the loss is noticed, and of no others") {
   HostedRun sample;
   sample.hear({{"say", "host_lost"}, {"host", "nodeB"}, {"why", "silent"}});
   CHECK(sample.is_told(2));

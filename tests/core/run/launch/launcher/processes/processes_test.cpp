@@ -56,12 +56,50 @@ TEST_CASE("workers on CPUs are copies of a fork server, but not of a Python in w
   CHECK_FALSE(starts_by_fork(gpu, spec));
 }
 
-TEST_CASE("a proxy is told of the loss of its host once, however many hosts notice it") {
+TEST_CASE("the life of a worker on another host ends with the relay's words, or with the relay, or by a signal") {
+  SUBCASE("the relay tells the end") {
+    auto [line, relay] = comm::MessageSocket::pair();
+    WorkerLife life(std::move(line));
+    CHECK(life.running());
+    CHECK(life.pid() == -1);
+    ChildEnd end;
+    CHECK_FALSE(life.wait_for(10ms, &end));
+    relay.send({{"signaled", true}, {"code", SIGSEGV}, {"peak_memory_bytes", 123}});
+    relay.close();
+    REQUIRE(life.wait_for(20s, &end));
+    CHECK(end.signaled);
+    CHECK(end.code == SIGSEGV);
+    CHECK(end.peak_memory_bytes == 123);
+    CHECK_FALSE(life.running());
+  }
+  SUBCASE("the relay is lost") {
+    auto [line, relay] = comm::MessageSocket::pair();
+    WorkerLife life(std::move(line));
+    relay.close();
+    const ChildEnd end = life.wait();
+    CHECK(end.text() == "SIGKILL (signal 9)");
+    CHECK(end.peak_memory_bytes == 0);
+    CHECK_FALSE(life.running());
+  }
+  SUBCASE("a signal closes the launcher's direction, and the relay answers by closing the line") {
+    auto [line, relay] = comm::MessageSocket::pair();
+    WorkerLife life(std::move(line));
+    Json said;
+    CHECK(relay.receive(&said, 0ms) == comm::Received::nothing);
+    life.signal(SIGKILL);
+    CHECK(relay.receive(&said, 20s) == comm::Received::closed);
+    CHECK_FALSE(life.wait_for(10ms));
+    relay.close();
+    CHECK(life.wait().code == SIGKILL);
+  }
+}
+
+TEST_CASE("the relay is told of the loss of a host once, however many hosts notice the loss") {
   auto [here, there] = comm::MessageSocket::pair();
-  WorkerProcess proxy;
-  proxy.socket = comm::WorkerChannel(std::move(here));
-  CHECK(tell_host_lost(proxy, "it has been silent for 1.5 s"));
-  CHECK_FALSE(tell_host_lost(proxy, "connection lost: End of file"));
+  WorkerProcess worker;
+  worker.socket = comm::WorkerChannel(std::move(here));
+  CHECK(tell_host_lost(worker, "it has been silent for 1.5 s"));
+  CHECK_FALSE(tell_host_lost(worker, "connection lost: End of file"));
   Json said;
   REQUIRE(there.receive(&said, 1s) == comm::Received::message);
   CHECK(said.value("why", "") == "it has been silent for 1.5 s");

@@ -1,6 +1,6 @@
 #pragma once
-// The messages between a proxy, which stands in for a worker (proxy.cpp), and the agent of the worker's host
-// (agent_workers.h). Orders and reports pass between the launcher and the worker.
+// The messages between the relay on the coordinator's host (relay.cpp) and the agent of a worker's host
+// (agent_workers.h), on one connection for each worker. Orders and reports pass between the launcher and the worker.
 
 #include <cstdint>
 #include <string>
@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "core/base/json/fields.h"
+#include "core/state/comm/messages/relay_messages.h"
 #include "core/state/comm/messages/worker_messages.h"
 #include "core/state/comm/messages/worker_options.h"
 
@@ -37,16 +38,8 @@ struct RelayedReport {
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(report)
 };
-struct RemoteWorkerEnded {
-  static constexpr std::string_view name = "ended";
-  bool signaled = false;
-  int code = 0;  // the exit status, or the signal
 
-  static constexpr bool is_complete = true;
-  ESTRAIN_FIELDS(signaled, code)
-};
-
-using ProxyMessage = std::variant<StartRemoteWorker, RelayedOrder>;
-using AgentMessage = std::variant<RelayedReport, RemoteWorkerEnded>;
+using RelayMessage = std::variant<StartRemoteWorker, RelayedOrder>;
+using AgentMessage = std::variant<RelayedReport, comm::RelayedEnd>;
 
 }  // namespace estrain::hosts
