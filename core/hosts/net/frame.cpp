@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/hosts/net/packing/packed_floats.h"
 
 namespace estrain::net {
 namespace {
@@ -52,7 +51,6 @@ FrameHead decode(const EncodedHead& bytes) {
 }
 
 FrameDecoder::FrameDecoder(FrameSink& sink) : sink_(sink) {}
-FrameDecoder::~FrameDecoder() = default;
 
 std::span<std::byte> FrameDecoder::room() {
   if (at_ == At::head) return std::span(encoded_).subspan(have_);
@@ -69,14 +67,12 @@ void FrameDecoder::advance(size_t bytes) {
   } else if (at_ == At::payload && have_ == payload_.size()) {
     at_ = At::head;
     have_ = 0;
-    if (head_.packed != 0) unpack();
+    if (head_.packed != 0) {
+      unpack_floats(payload_, place_);
+      packed_.reset();
+    }
     sink_.received(head_);
   }
-}
-
-void FrameDecoder::unpack() {
-  if (!unpacker_) unpacker_ = std::make_unique<FloatUnpacker>();
-  unpacker_->unpack(payload_, place_);
 }
 
 void FrameDecoder::retry() {
@@ -89,8 +85,8 @@ void FrameDecoder::ask() {
   if (place->size() != head_.bytes) throw Error(Fault::bug, "the place for a frame is not of its size");
   place_ = payload_ = *place;
   if (head_.packed != 0) {
-    packed_.resize(std::max<size_t>(packed_.size(), head_.packed));
-    payload_ = std::span(packed_).first(head_.packed);
+    if (!packed_) packed_.emplace();
+    payload_ = packed_->first(head_.packed);
   }
   have_ = 0;
   at_ = At::payload;

@@ -12,14 +12,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-namespace estrain::net {
+#include "core/hosts/net/packing/packed_floats.h"
 
-class FloatUnpacker;
+namespace estrain::net {
 
 inline constexpr size_t frame_head_bytes = 28;
 inline constexpr uint32_t most_frame_bytes = 1 << 20;
@@ -63,7 +62,6 @@ class FrameSink {
 class FrameDecoder {
  public:
   explicit FrameDecoder(FrameSink& sink);
-  ~FrameDecoder();
 
   // Where the next bytes of the stream go; empty: the sink has no room yet.
   std::span<std::byte> room();
@@ -76,15 +74,13 @@ class FrameDecoder {
 
  private:
   void ask();
-  void unpack();
 
   FrameSink& sink_;
   EncodedHead encoded_{};
   FrameHead head_;
   std::span<std::byte> place_, payload_;  // where the payload goes, and where its bytes are read to
-  std::vector<std::byte> packed_;
-  std::unique_ptr<FloatUnpacker> unpacker_;  // nothing: no payload was packed yet
-  size_t have_ = 0;                          // of the head, or of the payload
+  std::optional<LentBuffer> packed_;      // while a packed payload arrives
+  size_t have_ = 0;                       // of the head, or of the payload
   enum class At { head, waiting, payload } at_ = At::head;
 };
 

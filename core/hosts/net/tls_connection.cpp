@@ -267,6 +267,7 @@ asio::error_code Outflow::send_to(TlsStream& stream) {
     bytes_waiting_ -= first.bytes();
     queue_.pop_front();
     sent_ = 0;
+    packer_.reset();
   }
   return stream.flush();
 }

@@ -52,7 +52,8 @@ class Outflow {
   size_t sent_ = 0;  // of the first
   size_t bytes_waiting_ = 0;
   bool may_be_clear_ = false;
-  std::optional<FloatPacker> packer_;  // nothing: no payload was packed yet. Holds the packed bytes of the first item
+  std::optional<FloatPacker>
+      packer_;  // of the first item, whose packed bytes lie there; nothing: the item is not packed
 };
 
 class TlsConnection final : public Connection, public std::enable_shared_from_this<TlsConnection> {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "core/base/error.h"
 
@@ -22,6 +23,23 @@ template <typename Context>
 Context* required(Context* made) {
   if (made == nullptr) throw Error(Fault::io, "zstd has no memory");
   return made;
+}
+
+// Room for one call, kept for the next call: a process has thousands of connections, and packs for one at a time.
+struct Scratch {
+  std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> coder{required(::ZSTD_createCCtx()), ::ZSTD_freeCCtx};
+  std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> decoder{required(::ZSTD_createDCtx()), ::ZSTD_freeDCtx};
+  std::vector<std::byte> exponents, left;
+
+  Scratch() {
+    ::ZSTD_CCtx_setParameter(coder.get(), ZSTD_c_compressionLevel, kNoSearch);
+    ::ZSTD_CCtx_setParameter(coder.get(), ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
+  }
+};
+
+Scratch& scratch_of_thread() {
+  static thread_local Scratch scratch;
+  return scratch;
 }
 
 enum Part : uint8_t { zeros_left_out = 1, exponents_coded = 2 };
@@ -102,11 +120,27 @@ void for_blocks(size_t floats, Visit&& visit) {
   for (size_t at = 0; at < floats; at += kAtATime) visit(at, std::min(kAtATime, floats - at));
 }
 
+constexpr size_t kMostPutAside = 4;
+std::vector<std::vector<std::byte>>& put_aside() {
+  static thread_local std::vector<std::vector<std::byte>> buffers;
+  return buffers;
+}
+
 }  // namespace
 
-FloatPacker::FloatPacker() : coder_(required(::ZSTD_createCCtx()), ::ZSTD_freeCCtx) {
-  ::ZSTD_CCtx_setParameter(coder_.get(), ZSTD_c_compressionLevel, kNoSearch);
-  ::ZSTD_CCtx_setParameter(coder_.get(), ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
+LentBuffer::LentBuffer() {
+  if (put_aside().empty()) return;
+  memory_ = std::move(put_aside().back());
+  put_aside().pop_back();
+}
+
+LentBuffer::~LentBuffer() {
+  if (!memory_.empty() && put_aside().size() < kMostPutAside) put_aside().push_back(std::move(memory_));
+}
+
+std::span<std::byte> LentBuffer::first(size_t bytes) {
+  if (memory_.size() < bytes) memory_ = std::vector<std::byte>(bytes);
+  return std::span(memory_).first(bytes);
 }
 
 Bytes FloatPacker::pack(Bytes floats, bool codes) {
@@ -114,33 +148,35 @@ Bytes FloatPacker::pack(Bytes floats, bool codes) {
   const bool sparse = seems_sparse(floats);
   if (floats.empty() || (!sparse && !codes)) return {};
   const size_t most = floats.size() - floats.size() / 16, map = sparse ? map_bytes(floats.size()) : 0;
-  packed_.resize(1 + map + floats.size());
+  const std::span<std::byte> packed = packed_.first(1 + map + floats.size());
   if (sparse) {
-    leave_zeros_out(floats, packed_.data() + 1, left_);
-    floats = left_;
+    std::vector<std::byte>& left = scratch_of_thread().left;
+    leave_zeros_out(floats, packed.data() + 1, left);
+    floats = left;
   }
-  const std::span<std::byte> rest = std::span(packed_).subspan(1 + map);
+  const std::span<std::byte> rest = packed.subspan(1 + map);
   const size_t coded = codes ? code(floats, rest.first(floats.size() - floats.size() / 16)) : 0;
   if (coded == 0 && !sparse) return {};
   if (coded == 0 && !floats.empty()) std::memcpy(rest.data(), floats.data(), floats.size());
   const size_t whole = 1 + map + (coded != 0 ? coded : floats.size());
-  packed_[0] = static_cast<std::byte>((sparse ? zeros_left_out : 0) | (coded != 0 ? exponents_coded : 0));
-  return whole > most ? Bytes{} : std::span(packed_).first(whole);
+  packed[0] = static_cast<std::byte>((sparse ? zeros_left_out : 0) | (coded != 0 ? exponents_coded : 0));
+  return whole > most ? Bytes{} : packed.first(whole);
 }
 
 size_t FloatPacker::code(Bytes floats, std::span<std::byte> to) {
   const size_t n = floats.size() / sizeof(float), plain = kPlainBytes * n;
   if (to.size() <= plain) return 0;
-  exponents_.resize(n);
+  Scratch& scratch = scratch_of_thread();
+  scratch.exponents.resize(n);
   for_blocks(n, [&](size_t at, size_t count) {
-    auto* exponents = reinterpret_cast<uint8_t*>(exponents_.data()) + at;
+    auto* exponents = reinterpret_cast<uint8_t*>(scratch.exponents.data()) + at;
     for (size_t i = 0; i < count; ++i) {
       uint32_t bits = 0;
       std::memcpy(&bits, floats.data() + (at + i) * sizeof bits, sizeof bits);
       exponents[i] = static_cast<uint8_t>(bits >> 23);
     }
   });
-  const size_t coded = ::ZSTD_compress2(coder_.get(), to.data(), to.size() - plain, exponents_.data(), n);
+  const size_t coded = ::ZSTD_compress2(scratch.coder.get(), to.data(), to.size() - plain, scratch.exponents.data(), n);
   if (::ZSTD_isError(coded) != 0) return 0;
   std::byte* const low = to.data() + coded;
   std::byte* const high = low + 2 * n;
@@ -160,9 +196,34 @@ size_t FloatPacker::code(Bytes floats, std::span<std::byte> to) {
   return coded + plain;
 }
 
-FloatUnpacker::FloatUnpacker() : coder_(required(::ZSTD_createDCtx()), ::ZSTD_freeDCtx) {}
+namespace {
 
-void FloatUnpacker::unpack(Bytes packed, std::span<std::byte> floats) {
+void decode(Bytes packed, std::span<std::byte> floats) {
+  const size_t n = floats.size() / sizeof(float), plain = kPlainBytes * n;
+  if (packed.size() < plain)
+    throw Error::make(Fault::corrupt, "{} bytes do not hold {} packed floats", packed.size(), n);
+  const size_t coded = packed.size() - plain;
+  Scratch& scratch = scratch_of_thread();
+  scratch.exponents.resize(n);
+  const size_t told = ::ZSTD_decompressDCtx(scratch.decoder.get(), scratch.exponents.data(), n, packed.data(), coded);
+  if (::ZSTD_isError(told) != 0 || told != n) throw Error(Fault::corrupt, "packed floats that cannot be unpacked");
+  const std::byte* const low = packed.data() + coded;
+  const std::byte* const high = low + 2 * n;
+  for_blocks(n, [&](size_t at, size_t count) {
+    const auto* exponents = reinterpret_cast<const uint8_t*>(scratch.exponents.data()) + at;
+    const auto* highs = reinterpret_cast<const uint8_t*>(high) + at;
+    uint16_t lows[kAtATime];
+    std::memcpy(lows, low + 2 * at, 2 * count);
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t bits = std::rotr(uint32_t{exponents[i]} << 24 | uint32_t{highs[i]} << 16 | lows[i], 1);
+      std::memcpy(floats.data() + (at + i) * sizeof bits, &bits, sizeof bits);
+    }
+  });
+}
+
+}  // namespace
+
+void unpack_floats(Bytes packed, std::span<std::byte> floats) {
   const auto wrong = [&] {
     return Error::make(Fault::corrupt, "{} bytes do not hold {} packed bytes", packed.size(), floats.size());
   };
@@ -178,33 +239,12 @@ void FloatUnpacker::unpack(Bytes packed, std::span<std::byte> floats) {
   if (!coded && rest.size() != left) throw wrong();
   if (!sparse) return decode(rest, floats);
   if (coded) {
-    left_.resize(left);
-    decode(rest, left_);
-    rest = left_;
+    std::vector<std::byte>& whole = scratch_of_thread().left;
+    whole.resize(left);
+    decode(rest, whole);
+    rest = whole;
   }
   put_zeros_back(map, rest, floats);
-}
-
-void FloatUnpacker::decode(Bytes packed, std::span<std::byte> floats) {
-  const size_t n = floats.size() / sizeof(float), plain = kPlainBytes * n;
-  if (packed.size() < plain)
-    throw Error::make(Fault::corrupt, "{} bytes do not hold {} packed floats", packed.size(), n);
-  const size_t coded = packed.size() - plain;
-  exponents_.resize(n);
-  const size_t told = ::ZSTD_decompressDCtx(coder_.get(), exponents_.data(), n, packed.data(), coded);
-  if (::ZSTD_isError(told) != 0 || told != n) throw Error(Fault::corrupt, "packed floats that cannot be unpacked");
-  const std::byte* const low = packed.data() + coded;
-  const std::byte* const high = low + 2 * n;
-  for_blocks(n, [&](size_t at, size_t count) {
-    const auto* exponents = reinterpret_cast<const uint8_t*>(exponents_.data()) + at;
-    const auto* highs = reinterpret_cast<const uint8_t*>(high) + at;
-    uint16_t lows[kAtATime];
-    std::memcpy(lows, low + 2 * at, 2 * count);
-    for (size_t i = 0; i < count; ++i) {
-      const uint32_t bits = std::rotr(uint32_t{exponents[i]} << 24 | uint32_t{highs[i]} << 16 | lows[i], 1);
-      std::memcpy(floats.data() + (at + i) * sizeof bits, &bits, sizeof bits);
-    }
-  });
 }
 
 }  // namespace estrain::net

@@ -19,18 +19,28 @@
 // where (mantissa, sign) are the bits of the float after the exponent, and then the sign.
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <vector>
 
-struct ZSTD_CCtx_s;
-struct ZSTD_DCtx_s;
-
 namespace estrain::net {
+
+// A LentBuffer is memory for packed bytes. Its end puts the memory aside for the next LentBuffer of the thread: of
+// thousands of connections, few have a packed payload on its way at a time.
+class LentBuffer {
+ public:
+  LentBuffer();
+  ~LentBuffer();
+  LentBuffer(const LentBuffer&) = delete;
+
+  // The same memory at each call, unless a call asks for more than all calls before. Undefined content.
+  std::span<std::byte> first(size_t bytes);
+
+ private:
+  std::vector<std::byte> memory_;
+};
 
 class FloatPacker {
  public:
-  FloatPacker();
   // Packs floats at any address, as bytes. Exponents are coded if `codes`. Returns the packed bytes, valid until the
   // next call, or nothing if the packed bytes are not shorter by at least a sixteenth. Throws Fault::io if zstd has no
   // memory.
@@ -40,22 +50,11 @@ class FloatPacker {
   // Writes the coded floats to `to`. Returns the bytes written; 0: `to` is too small.
   size_t code(std::span<const std::byte> floats, std::span<std::byte> to);
 
-  std::unique_ptr<ZSTD_CCtx_s, size_t (*)(ZSTD_CCtx_s*)> coder_;
-  std::vector<std::byte> exponents_, left_, packed_;
+  LentBuffer packed_;
 };
 
-class FloatUnpacker {
- public:
-  FloatUnpacker();
-  // Fills `floats`. Throws Fault::corrupt if `packed` does not hold exactly these floats, and Fault::io as pack() does.
-  // Reads and writes nothing beyond the two spans.
-  void unpack(std::span<const std::byte> packed, std::span<std::byte> floats);
-
- private:
-  void decode(std::span<const std::byte> coded, std::span<std::byte> floats);
-
-  std::unique_ptr<ZSTD_DCtx_s, size_t (*)(ZSTD_DCtx_s*)> coder_;
-  std::vector<std::byte> exponents_, left_;
-};
+// Fills `floats`. Throws Fault::corrupt if `packed` does not hold exactly these floats, and Fault::io as pack() does.
+// Reads and writes nothing beyond the two spans.
+void unpack_floats(std::span<const std::byte> packed, std::span<std::byte> floats);
 
 }  // namespace estrain::net

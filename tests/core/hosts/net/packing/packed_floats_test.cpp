@@ -32,7 +32,6 @@ std::vector<std::byte> packed(const std::vector<float>& floats, bool codes = tru
 
 TEST_CASE("floats come back bit for bit, in five sixths of the bytes where they are normally distributed") {
   FloatPacker packer;
-  FloatUnpacker unpacker;
   for (const size_t count : {1000, 4096, 4097, 65536, 262144}) {
     CAPTURE(count);
     const std::vector<float> floats = drawn(count, count);
@@ -40,7 +39,7 @@ TEST_CASE("floats come back bit for bit, in five sixths of the bytes where they 
     REQUIRE(!small.empty());
     CHECK(static_cast<double>(small.size()) < 0.86 * static_cast<double>(4 * count));
     std::vector<float> back(count);
-    unpacker.unpack(small, std::as_writable_bytes(std::span(back)));
+    unpack_floats(small, std::as_writable_bytes(std::span(back)));
     CHECK(std::memcmp(back.data(), floats.data(), 4 * count) == 0);
   }
 }
@@ -57,7 +56,7 @@ TEST_CASE("zeros of both signs, infinities, NaNs with their payloads and subnorm
   const std::vector<std::byte> small = packed(floats);
   REQUIRE(!small.empty());
   std::vector<std::byte> back(4 * floats.size() + 1);  // at an odd address
-  FloatUnpacker().unpack(small, std::span(back).subspan(1));
+  unpack_floats(small, std::span(back).subspan(1));
   CHECK(std::memcmp(back.data() + 1, floats.data(), 4 * floats.size()) == 0);
 }
 
@@ -74,7 +73,6 @@ std::vector<float> rows_of(size_t rows, size_t width, size_t every, uint64_t see
 TEST_CASE(
     "rows of zeros are left out, on any network: a twentieth of the rows goes in less than an eighth of the bytes") {
   FloatPacker packer;
-  FloatUnpacker unpacker;
   for (const bool codes : {false, true}) {
     for (const size_t width : {8, 16, 31, 64}) {
       CAPTURE(width);
@@ -83,7 +81,7 @@ TEST_CASE(
       REQUIRE(!small.empty());
       CHECK(small.size() < floats.size() * sizeof(float) / 8);
       std::vector<float> back(floats.size(), 1.5F);
-      unpacker.unpack(small, std::as_writable_bytes(std::span(back)));
+      unpack_floats(small, std::as_writable_bytes(std::span(back)));
       CHECK(std::memcmp(back.data(), floats.data(), 4 * floats.size()) == 0);
     }
   }
@@ -97,7 +95,7 @@ TEST_CASE("a block with -0.0 alone is no block of zeros, and a short last block 
     const std::vector<std::byte> small = packed(floats, false);
     CHECK(small.size() == 1 + (count + 63) / 64 + sizeof(float) * (8 + (count % 8 == 0 ? 8 : count % 8)));
     std::vector<float> back(count, 1.5F);
-    FloatUnpacker().unpack(small, std::as_writable_bytes(std::span(back)));
+    unpack_floats(small, std::as_writable_bytes(std::span(back)));
     CHECK(std::memcmp(back.data(), floats.data(), 4 * count) == 0);
   }
 }
@@ -133,7 +131,7 @@ TEST_CASE("bytes that were changed or cut are refused, or give other floats; not
       }
       std::vector<float> back(3000 + 2, 1.5F);
       try {
-        FloatUnpacker().unpack(bytes, std::as_writable_bytes(std::span(back).subspan(1, 3000)));
+        unpack_floats(bytes, std::as_writable_bytes(std::span(back).subspan(1, 3000)));
       } catch (const Error& error) {
         ++refused;
         REQUIRE(error.fault() == Fault::corrupt);
@@ -145,8 +143,8 @@ TEST_CASE("bytes that were changed or cut are refused, or give other floats; not
   }
   const std::vector<std::byte> sound = packed(drawn(3000, 5));
   std::vector<float> fewer(2999), more(3001);
-  CHECK_THROWS_AS(FloatUnpacker().unpack(sound, std::as_writable_bytes(std::span(fewer))), Error);
-  CHECK_THROWS_AS(FloatUnpacker().unpack(sound, std::as_writable_bytes(std::span(more))), Error);
+  CHECK_THROWS_AS(unpack_floats(sound, std::as_writable_bytes(std::span(fewer))), Error);
+  CHECK_THROWS_AS(unpack_floats(sound, std::as_writable_bytes(std::span(more))), Error);
 }
 
 }  // namespace
