@@ -260,7 +260,7 @@ class Planning {
   void measure() {
     launch::ProfilingOptions options;
     options.seconds = arguments_.seconds;
-    options.most_cores = std::max<int64_t>(1, cores_ / spec_.job.threads);
+    options.most_workers = std::max<int64_t>(1, cores_ / spec_.job.threads);
     options.say = [](const std::string& devices) { fmt::print(stderr, "measuring {}\n", devices); };
     for (const KindCount& kind : kinds_to_measure()) {
       // If kinds mix, the number of workers may reach the number of devices of all kinds.

@@ -30,7 +30,8 @@ struct OptimizerPiece {
   const float* slots[most_slots] = {};  // in the order given at the optimizer's settings below
   float* new_slots[most_slots] = {};    // may be `slots`
   // Write new values past the caches if possible: faster for a state larger than the caches, since memory is not read
-  // before it is written; slower for one that fits. The bits are equal. (Sgd only: Adam rereads new values.)
+  // before it is written; slower for one that fits. The bits are equal. (Sgd and Lion only: the
+  // others reread new values.)
   bool stream = false;
   // Makes Isa::baseline emulate fused multiply-adds: the same bits on every instruction set, if square_roots is
   // null.
@@ -46,7 +47,7 @@ struct OptimizerDigest {
   bool finite = true;
 
   // Combines parameter and slots into one number: parameter + 0x9E3779B97F4A7C15 * slots[0] + 0xC2B2AE3D27D4EB4F *
-  // slots[1] + 0x165667B19E3779F9 * slots[2]. It adds up over pieces, and changing any single word changes it.
+  // slots[1] + 0x165667B19E3779F9 * slots[2]. The numbers of pieces add up; changing any single word changes the sum.
   uint64_t combined() const;
 };
 

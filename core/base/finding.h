@@ -16,7 +16,8 @@ inline std::string_view severity_name(Severity severity) {
   return severity == Severity::ok ? "ok" : severity == Severity::warning ? "warning" : "error";
 }
 
-// An error is corrected by the author of the job (spec, data, device list) or by the administrator of the machine.
+// Who corrects an error: the author of the job (spec, data, device list), or the administrator of the machine. The exit
+// code of `estrain check` depends on the origin. Only errors need an origin.
 enum class Origin { user, machine };
 
 struct Finding {
@@ -40,7 +41,8 @@ struct Finding {
   static Finding machine_error(std::string check, std::string seen, std::string advice) {
     return {std::move(check), Severity::error, std::move(seen), std::move(advice), Origin::machine};
   }
-  // Returns a finding for the error that stopped a part of the check.
+  // Returns an error with the words of an Error that a part of the check threw. A device, peer, io or bug fault is of
+  // the machine, any other fault of the user.
   static Finding of(std::string check, const Error& error) {
     const Fault fault = error.fault();
     const bool machine = fault == Fault::device || fault == Fault::peer || fault == Fault::io || fault == Fault::bug;

@@ -1,5 +1,6 @@
 #pragma once
-// Patterns for the names of parameters and buffers, in specs: fnmatch(3)'s, where `*` matches dots, too.
+// Patterns for the names of parameters and buffers, in specs: fnmatch(3)'s, where `*` matches dots, too. The pattern
+// must match the whole name: "head.*" matches "head.0.weight", not "model.head.weight".
 
 #include <fnmatch.h>
 

@@ -7,14 +7,16 @@
 
 namespace estrain {
 
-// Replaces invalid UTF-8, control characters and characters that change the text direction by U+FFFD. Line feeds and
-// tabs stay: visible() is for text of several lines.
+// Replaces invalid UTF-8, control characters (a carriage return too) and characters that change the text direction by
+// U+FFFD. Line feeds and tabs stay: visible() is for text of several lines.
 std::string visible(std::string_view text);
 
 // Does the same for text within a line: a line feed or a tab becomes a space.
 std::string visible_in_line(std::string_view text);
 
-// Does the same for JSON in valid UTF-8: such characters are escaped (\u009b), and a parser gets the unchanged text.
+// Makes a written JSON document visible. `json` is valid UTF-8, with all characters below U+0020 escaped within
+// strings, as Json::dump() writes. Escapes control and direction characters from U+007F on (\u009b): a parser gets the
+// unchanged text. White space between values stays.
 std::string visible_json(std::string json);
 
 // Escapes text for an HTML page, in which untrusted text must not act as markup, in text or in a quoted attribute.

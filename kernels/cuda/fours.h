@@ -12,6 +12,7 @@ struct alignas(16) Four {
 
 static inline Grid grid_of_fours(int64_t n) { return grid_for((n + 3) / 4); }
 
+// A null pointer counts as aligned.
 template <typename... Arrays>
 static inline bool are_aligned(const Arrays*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % alignof(Four) == 0) && ...);
@@ -23,11 +24,13 @@ struct Place {
   int count;   // <= 0: no elements
   bool whole;  // four elements at an aligned address
 };
+// `aligned`: are_aligned() of all arrays of the kernel.
 __device__ inline Place place_of(int64_t n, bool aligned) {
   const int64_t at = 4 * thread_index(), left = n - at;
   return {at, left < 4 ? static_cast<int>(left) : 4, aligned && left >= 4};
 }
 
+// Elements past `count` are 0.
 __device__ inline Four load(const float* x, const Place& place) {
   if (place.whole) return *reinterpret_cast<const Four*>(x + place.at);
   Four out = {};

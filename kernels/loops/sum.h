@@ -1,5 +1,7 @@
 #pragma once
-// The loops of digest.h and sum.h.
+// The loops of digest.h and sum.h: a table for each instruction set, selected by sum_loops(isa). scale, add,
+// fold_scaled and add_zero do what the functions of these names in sum.h do; add_scaled() calls fold_scaled with one
+// operand. digest_words is digest() of `n` whole words of 32 bits. Only kernels/calls/ uses the table.
 
 #include <stddef.h>
 #include <stdint.h>

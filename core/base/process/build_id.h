@@ -7,9 +7,9 @@
 
 namespace estrain {
 
-// Returns 64 bits of the note; 0 without a note.
+// Return the first 64 bits of the note; 0 without a note, or if no program or library in this process is meant.
 uint64_t build_id_of_program();
 uint64_t build_id_of_code(const void* address);            // of the program or library that holds the address
-uint64_t build_id_of_library(std::string_view file_name);  // of a loaded library, found by file name
+uint64_t build_id_of_library(std::string_view file_name);  // of a loaded library: "libtorch_cpu.so", without a folder
 
 }  // namespace estrain

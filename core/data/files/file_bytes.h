@@ -1,10 +1,10 @@
 #pragma once
 // A FileBytes is the content of a data file as a block of read-only memory. A plain file is mapped: a large file costs
-// nothing to open, and the workers of a host share the memory. A file with a name in ".gz" is decompressed into memory
-// once.
+// nothing to open, and the workers of a host share the memory. A file whose name ends in ".gz" is decompressed into
+// memory by each open(), unless keep() has the content.
 //
 // A FileBytes is cheap to copy; the memory lives as long as the last copy. A plain file must not be truncated during
-// use.
+// use. An empty file has no bytes and no owner.
 
 #include <cstddef>
 #include <memory>
@@ -16,9 +16,9 @@
 namespace estrain::data {
 
 struct FileBytes {
-  std::shared_ptr<const std::byte> owner;
-  std::span<const std::byte> bytes;
-  FileStamp stamp{};  // stamp of the opened file
+  std::shared_ptr<const std::byte> owner;  // keeps the memory of `bytes`
+  std::span<const std::byte> bytes;        // the content, decompressed
+  FileStamp stamp{};                       // of the file on disk: of a .gz file, the compressed file
 
   size_t size() const { return bytes.size(); }
   const std::byte* data() const { return bytes.data(); }
@@ -26,10 +26,11 @@ struct FileBytes {
   // Throws Fault::io if the file is missing or unreadable, Fault::corrupt if a .gz file is not a gzip file, is
   // truncated or fails its checksum.
   static FileBytes open(const std::string& path);
-  // Later calls of open() in this process, and in copies of it (core/base/process/fork_server.h), find this content
-  // decompressed already if the file still has this stamp. Must not be called while other threads open files.
+  // Keeps the content of a .gz file until the process ends. Later calls of open() return this content if the .gz file
+  // still has the content's stamp. Copies of this process (core/base/process/fork_server.h) have the content too. Must
+  // not be called while other threads open files.
   static void keep(FileBytes decompressed);
-  // Maps the file, whatever the name.
+  // Maps the file as it is on disk: a .gz file stays compressed. Throws Fault::io.
   static FileBytes map(const std::string& path);
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // A FileStamp is the file system's metadata of a file. Equal stamps mean the same bytes: writing to a file or replacing
-// the file changes a time or the inode number.
+// the file changes a time or the inode number. Two writes within a tick of the kernel's clock, some milliseconds, may
+// leave equal stamps.
 
 #include <sys/stat.h>
 
@@ -19,7 +20,7 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 
   static FileStamp of(const struct stat& status);
-  static std::optional<FileStamp> of(const std::string& path);  // nothing if unavailable
+  static std::optional<FileStamp> of(const std::string& path);  // follows links; nothing if stat(2) fails
 };
 
 }  // namespace estrain::data

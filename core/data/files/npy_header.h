@@ -12,16 +12,17 @@ namespace estrain::data {
 
 struct NpyHeader {
   std::string type;     // as numpy writes a type: "<u2", "<f8", "|u1"
-  uint64_t length = 0;  // declared number of elements
+  uint64_t length = 0;  // declared number of elements; the file may have fewer
   size_t offset = 0;    // bytes before the first element
 
   // Whether the content begins as a .npy file.
   static bool is_in(const FileBytes& content);
-  // Throws Fault::corrupt with `advice` if the header is cut short, or for an array of another number of dimensions.
+  // Reads the header of a file for which is_in() is true. Throws Fault::corrupt if the header is cut short; and, with
+  // `advice`, if a key is missing, for Fortran order, and for another number of dimensions. Accepts any type.
   static NpyHeader read(const DataFile& file, const std::string& advice);
 };
 
-// Fault::corrupt: "FILE: the array WHAT", with `advice`.
+// Returns Fault::corrupt: "FILE: the array WHAT", with `advice`. `what`: "holds '<f8'".
 Error unfit_array(const DataFile& file, const std::string& what, const std::string& advice);
 
 }  // namespace estrain::data

@@ -58,14 +58,16 @@ class Format {
   virtual std::vector<FileName> file_names(const spec::DataSection& section) const = 0;
   // Opens the data. `files`: the files of file_names(), opened. Throws as data::open() (dataset.h).
   virtual DataPair open(const DataRequest& request, const std::vector<DataFile>& files) const = 0;
-  // Scans the data (format_table.h). A mistake in a file is a finding, not an exception.
+  // Scans the data (format_table.h), and adds what is found to `scan`. A mistake in a file is a finding, not an
+  // exception.
   virtual void scan(const DataRequest& request, DataScan& scan) const = 0;
-  // The names of the data's arrays for a user's model; empty if the model takes pictures and classes. `inputs`: the
-  // inputs of the model's programs; nothing for a module in Python, since the inputs are known only once the module is
-  // built.
+  // Returns the names of the data's arrays for a user's model. `inputs`: the inputs of the model's programs; nothing
+  // for a module in Python, since the inputs are known only once the module is built. hdf5 returns nothing if the model
+  // takes pictures and classes, and all arrays of the file at `path` where `inputs` is nothing. Other formats return
+  // the names of `inputs`; of these formats only python reads DataRequest::arrays.
   virtual std::vector<std::string> arrays_for(const std::string& path, const std::optional<ModelInputs>& inputs) const;
 
-  // Recognises a folder by the format's own names of files. Returns nothing for another folder.
+  // Recognises a data set in a folder by the format's own names of files. Returns nothing for another folder.
   virtual std::optional<DataPlace> in_folder(const std::filesystem::path&) const { return std::nullopt; }
   // Whether a folder is a set of samples in this format. Two sets, train/ and val/ or test/, are a data set.
   virtual bool is_set(const std::filesystem::path&) const { return false; }
@@ -83,8 +85,8 @@ inline std::vector<std::string> Format::arrays_for(const std::string&, const std
   return inputs ? names_of(*inputs) : std::vector<std::string>();
 }
 
-// Names data.path, and data.test_path if the section has the key. Kind and endings are as in `like`. Throws Fault::spec
-// with the message `missing` where data.path is empty.
+// Returns data.path as "training data", and data.test_path, unless empty, as "test data". FileName::kind and endings
+// are as in `like`. Throws Fault::spec with the message `missing` where data.path is empty.
 inline std::vector<FileName> one_or_two(const spec::DataSection& section, const FileName& like, const char* missing) {
   if (section.path.empty()) throw Error(Fault::spec, missing);
   std::vector<FileName> names(section.test_path.empty() ? 1 : 2, like);

@@ -10,9 +10,8 @@
 //   shear_x, shear_y                         s 0.3 m, about the corner at the top left
 //   translate_x, translate_y                 s 150/331 m of the width or height, in whole pixels, rounded to 0
 //   rotate                                   s 30 m degrees, counter-clockwise about the centre
-//   brightness, color, contrast, sharpness   blended with the factor 1 + s 0.9 m (color: saturation; sharpness: the
-//   mean
-//                                            of the pixel, five times, and its eight neighbours)
+//   brightness, color, contrast, sharpness   blended with the factor 1 + s 0.9 m (color: saturation; sharpness: from
+//                                            the mean of the pixel, five times, and its eight neighbours)
 //   posterize                                the upper 8 - 4 m bits, rounded
 //   solarize                                 from 255 (1 - m) on
 //

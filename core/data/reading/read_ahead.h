@@ -45,7 +45,7 @@ class ClaimQueue {
     BatchRequest request;
     BatchPool::Lease buffer;
     int64_t claimed = 0;   // samples taken by readers
-    int64_t filled = 0;    // samples read, in mini-batches to be mixed
+    int64_t filled = 0;    // samples read; counted only in mini-batches to be mixed, by completes()
     int64_t finished = 0;  // samples read, or abandoned after a failure
     std::exception_ptr failure;
   };
@@ -54,14 +54,14 @@ class ClaimQueue {
     int64_t first, count;
   };
 
-  // `prefetch`: mini-batches being read, or ready but not yet taken. `plan` must outlive the queue.
+  // `prefetch`: the most mini-batches being read, or ready but not yet taken. `plan` must outlive the queue.
   ClaimQueue(BatchPlan& plan, std::shared_ptr<BatchPool> pool, int64_t prefetch)
       : plan_(plan), pool_(std::move(pool)), prefetch_(prefetch) {}
 
   // For readers, numbered from 0.
   // Waits for samples to read. Returns nothing if the reader must end.
   std::optional<Claim> claim(int64_t reader);
-  // Notes that the samples of a claim have been read; whether the mini-batch now has all of its samples.
+  // Notes that the samples of a claim have been read. Returns whether the mini-batch now has all of its samples.
   bool completes(const Claim& claimed);
   // Ends a claim: the samples are read, or abandoned after `failure`.
   void finish(const Claim& claimed, const std::exception_ptr& failure);
@@ -75,12 +75,12 @@ class ClaimQueue {
   // Whether take() would return a mini-batch without waiting.
   bool is_ready();
 
-  // Ends readers with the number `wanted` or higher.
+  // Sets the number of readers that divide a mini-batch, and ends readers with the number `wanted` or higher.
   void want_readers(int64_t wanted);
   void wake_readers() { room_.notify_all(); }
   int64_t prefetch() const { return prefetch_; }
-  void read_ahead(int64_t prefetch);
-  void stop();
+  void read_ahead(int64_t prefetch);  // from now on
+  void stop();                        // ends all readers; not while the consumer waits in take()
 
  private:
   bool has_unclaimed() const;

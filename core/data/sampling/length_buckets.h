@@ -5,8 +5,9 @@
 // The list of an epoch (sampler.h) is cut into windows of K steps, N ESTs with b samples each. A window's samples are
 // sorted by length, samples of one length in the order of the list, and are cut into K chunks of N b samples. The
 // chunks come in a random order, a chunk for each step, and the N mini-batches of a chunk go to the ESTs in a random
-// order. The last window may have fewer steps. The last, short mini-batches of an epoch stay as they are: otherwise,
-// drop_last would always leave out long samples.
+// order. The last window of an epoch may have fewer steps; K below is the number of steps in the window. The samples
+// behind the last whole step, for short mini-batches, stay as they are: otherwise, drop_last would always leave out
+// long samples.
 //
 //   word(k)  = philox(counter = {window, k / 4, epoch, stream 5}, key = seed)[k mod 4]
 //   chunk c  goes to step[c] of the window; step: a shuffle of 0 to K - 1, its step i by word(i)
@@ -24,9 +25,9 @@
 namespace estrain::data {
 
 struct LengthBuckets {
-  std::vector<int64_t> lengths;  // of each sample
-  int64_t steps = 1;             // K
-  uint64_t seed = 0;
+  std::vector<int64_t> lengths;  // of each sample of the training set, by its index
+  int64_t steps = 1;             // K, of all windows but the last
+  uint64_t seed = 0;             // of the job
 
   // Orders the list of an epoch of mini-batches of `batch` samples, in place. `list`: the samples of all ESTs by their
   // places, EST r at places r, r + N, …; its size is a multiple of N.

@@ -9,8 +9,7 @@
 //
 // With weights, the list of epoch e is n draws with replacement by the seed seed + e (weighted_draws.h), instead of the
 // permutation. In groups of classes, a rank's list has ceil(n / N) places, rounded down to whole groups, and each
-// mini-batch is drawn on its own (class_groups.h). An epoch is then as many samples as without, but not each sample
-// once.
+// mini-batch is drawn on its own (class_groups.h). Both ways, a sample may occur several times in an epoch, or never.
 //
 // With buckets, the list of an epoch, by permutation or by weights, is ordered anew by the lengths of samples
 // (length_buckets.h), for the batch size of the epoch's first step: a change of the batch size in mid-epoch keeps the
@@ -73,7 +72,7 @@ class Sampler {
 
   int64_t ests() const { return options_.ests; }
   int64_t batch() const { return schedule_.largest_batch(); }            // size of the job's largest mini-batch
-  int64_t samples_per_est() const { return schedule_.samples_per_est; }  // ceil(n / N): length of a rank's list
+  int64_t samples_per_est() const { return schedule_.samples_per_est; }  // length of a rank's list
   const batches::BatchSchedule& schedule() const { return schedule_; }   // where a step stands in these lists
 
   // The samples of a rank's mini-batch of the step after `step`, in order.

@@ -14,10 +14,13 @@
 
 namespace estrain::cuda {
 
-// Throws Fault::device.
+// As device::ComputeDevice::new_exchange(): one worker calls this function, all workers get the id. Throws
+// Fault::device.
 device::ExchangeId new_nccl_id();
 
-// Like ComputeDevice::open_exchange(), on the stream `by`. Only the exchange uses `by`.
+// As device::ComputeDevice::open_exchange(), on the stream `by`, which only the exchange uses. Waits until all workers
+// have opened their ends and all GPUs are connected; returns null if the stage is aborted meanwhile. Throws
+// Fault::device.
 std::unique_ptr<device::DeviceExchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
                                                            const device::ExchangeParty& party);
 

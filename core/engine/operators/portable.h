@@ -15,7 +15,8 @@ namespace estrain::operators {
 class PortableOperators {
  public:
   // During the object's lifetime the process computes with the portable kernels: on the CPU with the instruction set
-  // device::portable_isa(), and on `device`. `device` must outlive the object. One object at a time.
+  // device::portable_isa(), and on `device` if `device` is a GPU. LibTorch uses neither cuDNN nor oneDNN for the other
+  // operators. `device` must outlive the object. One object at a time.
   explicit PortableOperators(device::ComputeDevice& device);
   ~PortableOperators();
   PortableOperators(const PortableOperators&) = delete;

@@ -5,9 +5,10 @@
 //   1. for each EST: load the random streams and the committed buffers; forward; backward, while the carrier folds each
 //      gradient as soon as the gradient is ready; store the random streams. A GPU receives the next EST's work before
 //      the GPU has finished the current EST. The worker waits for the GPU once, at the end
-//   2. the carrier passes partial sums, finishes the update and commits the step (carrier.h)
+//   2. the carrier passes partial sums, finishes the update and commits the step (carrier.h). A GPU that trains alone
+//      meanwhile begins the next step's first pass
 // In an audited step, workers compare results between 1 and 2, and the state in memory before the commit
-// (step_audit.h). A GPU that trains alone then already works on the next step's first pass.
+// (step_audit.h).
 
 #include <memory>
 #include <optional>
@@ -29,9 +30,13 @@ class Stage {
   // abort write into this Stage's memory.
   ~Stage();
 
-  // again: another Stage must continue this stage, with another carrier, by an order with `again`.
-  enum class Left { paused, finished, aborted, again };
-  // Trains until the launcher asks for a pause, the job is done, or a worker is lost. Throws as Carrier::commit throws.
+  enum class Left {
+    paused,    // the launcher asked for a pause
+    finished,  // the job is done; or, with Workplace::outputs, one evaluation without training
+    aborted,   // by the launcher, as after the loss of a worker, or by an audit
+    again,     // another Stage must continue this stage, with another carrier, by an order with `again`
+  };
+  // Trains until one of these ends. Throws as Carrier::commit throws.
   Left run();
 
  private:

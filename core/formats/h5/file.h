@@ -25,7 +25,8 @@ class File {
   Group root() const;
   const std::string& path() const { return path_; }
 
-  // Writes everything and closes the file, after all its objects were destroyed. Throws, which a destructor cannot.
+  // Writes everything and closes the file. The file's groups and data sets must be destroyed before. Throws, which a
+  // destructor cannot.
   void close();
 
  private:

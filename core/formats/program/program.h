@@ -45,6 +45,7 @@ struct Size {
 // "[s0, 3, 32, 32]"
 std::string sizes_text(const std::vector<Size>& sizes);
 
+// The sizes from `low` to `high`; nothing: without an upper bound.
 struct Range {
   int64_t low = 0;
   std::optional<int64_t> high;
@@ -87,15 +88,16 @@ struct MemoryFormat {
 struct Device {
   std::string type;
 };
-// A list of values, numbers and gaps.
+// A member of a list of values, numbers and gaps.
 using Item = std::variant<None, Value, int64_t>;
 
 using Argument =
     std::variant<None, Value, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                  std::vector<bool>, std::vector<Item>, Type, Layout, MemoryFormat, Device>;
 
-// Settings of `with` blocks for their calls; unset: inherited. Where a program is exported, torch.autocast for another
-// kind of device has no effect; on a machine without this kind, torch.autocast is off whatever its arguments are.
+// Settings of all `with` blocks around a call; unset: as around the program. Where a program is exported,
+// torch.autocast for another kind of device has no effect; on a machine without this kind, torch.autocast is off
+// whatever its arguments are.
 struct Modes {
   std::optional<bool> grad;
   struct Autocast {

@@ -1,5 +1,5 @@
 #pragma once
-// A SQLite database, and its statements.
+// A SQLite database, and its statements. A database and its statements are for one thread at a time.
 //
 //   Database db = Database::open("queue.db", Access::read_write);
 //   Statement jobs = db.prepare("SELECT id, name FROM jobs WHERE owner = ?");
@@ -24,16 +24,17 @@ enum class Access { read_only, read_write };  // read_write creates a missing fi
 
 class Statement {
  public:
-  // Sets the next parameter, beginning with the first.
+  // Sets the next parameter, beginning with the first; copies a text.
   Statement& bind(int64_t value);
   Statement& bind(double value);  // NaN becomes NULL
   Statement& bind(std::string_view value);
 
-  bool step();   // returns whether there is a row
-  void run();    // to the statement's end, and back to its beginning
-  void reset();  // to the statement's beginning; bound values are dropped
+  bool step();   // goes to the next row; false: no row is left
+  void run();    // goes to the statement's end, then as reset()
+  void reset();  // goes back to the statement's beginning, and drops the bound values
 
-  int64_t whole(int column) const;  // from 0; NULL is 0
+  // Columns of the present row, from 0. NULL is 0 or "".
+  int64_t whole(int column) const;
   double number(int column) const;
   std::string text(int column) const;
   bool is_null(int column) const;
@@ -55,6 +56,7 @@ class Statement {
 
 class Database {
  public:
+  // `path` must not go through a symbolic link (Fault::io).
   static Database open(const std::string& path, Access access);
 
   void execute(const std::string& statements);
@@ -63,7 +65,7 @@ class Database {
   // are switching or have just begun to write.
   void use_write_ahead_log();
 
-  // Makes all writes of `body` durable at once. If `body` throws, makes no write durable.
+  // Runs `body` in a transaction: makes all its writes durable at once, or none if `body` throws. Does not nest.
   void transact(const std::function<void()>& body);
 
  private:

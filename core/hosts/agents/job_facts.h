@@ -22,10 +22,10 @@ struct DataFact {  // NOLINT(bugprone-exception-escape): moving a Json throws no
 };
 
 struct JobFacts {
-  uint64_t layout = 0;  // digest
-  int64_t steps = 0;
+  uint64_t layout = 0;  // digest of the state's layout
+  int64_t steps = 0;    // of the whole job
   std::vector<DataFact> data;
-  std::string processor;
+  std::string processor;  // Manifest::processor
 
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(layout, steps, data, processor)

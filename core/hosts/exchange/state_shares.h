@@ -13,8 +13,8 @@ namespace estrain::hosts {
 
 struct StateShares {
   std::vector<std::string> from, to;  // names of hosts; "" is the coordinator's
-  double lr = 0;                      // of the step
-  int64_t evaluated = -1;             // the last evaluation
+  double lr = 0;                      // the learning rate of the state's step
+  int64_t evaluated = -1;             // the step of the last evaluation; -1: none
 
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(from, to, lr, evaluated)

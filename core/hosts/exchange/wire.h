@@ -10,18 +10,19 @@ namespace estrain::hosts {
 
 enum Kind : uint32_t {
   message = 2,  // JSON, at most most_message_bytes; number: 0
-  // WorkerBeat of each of the sender's workers in the stage `number`; without workers, only a sign of life. The
-  // coordinator's beat has no WorkerBeat; the offset is the step up to which the run's files have all records.
+  // A sign of life; number: the stage. To the coordinator: a WorkerBeat of each of the sender's workers. From the
+  // coordinator: no WorkerBeat, and the offset is the step up to which the run's files have all records.
   beat,
   // The next kinds belong to a step; number: round_number().
   partial,     // a host's partial sums of the receiver's share, after their presence flags
   sum,         // the sum over all hosts of the sender's share
-  context,     // what the sender's ESTs leave: random streams, losses, digests; EST 0's host: buffers
+  context,     // what the sender's ESTs leave: where a value was non-finite, random streams, losses, digests; EST 0's
+               // host: buffers
   done,        // StepDone: the step is whole on the sender
   evaluation,  // the results of an evaluation
   // Once in a stage.
   state,  // the committed state; number: round_number() of the state's step
-  // Bytes without meaning: the receiver counts how many arrive in a second (look_answer.h).
+  // Bytes without meaning, to measure a link (agents/link_meter.h); the receiver ignores `number`.
   bulk,
 };
 
@@ -33,7 +34,7 @@ inline int64_t step_of(uint64_t number) { return static_cast<int64_t>(number & (
 
 struct StepDone {
   uint64_t digest = 0;  // of all digests of the step's record: the same on all hosts
-  uint32_t pause = 0;   // 1: the sender was asked to pause. The coordinator's counts
+  uint32_t pause = 0;   // 1: the sender was asked to pause; only the coordinator's word counts
   uint32_t reserved = 0;
 };
 

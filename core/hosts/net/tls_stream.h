@@ -4,7 +4,8 @@
 // alone.
 //
 // No function blocks. A function that cannot continue returns asio::error::would_block: call wait_to_read() or
-// wait_to_write(), then the function again with the same arguments.
+// wait_to_write(), then the function again with the same arguments. A connection closed by the peer is
+// asio::error::eof. For the thread of the Loop.
 
 #include <functional>
 #include <memory>
@@ -38,11 +39,12 @@ class TlsStream {
   // After the handshake: true if both ends have proved the key.
   bool has_proof() const;
 
-  // Reads at least one byte. Sealed bytes come a record at a time: `into` is the rest of a payload, with undefined
-  // content until the whole record has arrived and is known to be genuine.
+  // Reads at least one byte, and sets `bytes`. Sealed bytes come a record at a time: `into` is the rest of a payload,
+  // with undefined content until the whole record has arrived and is known to be genuine. Throws Fault::corrupt for a
+  // record that was changed on its way.
   asio::error_code read(std::span<std::byte> into, Way way, size_t& bytes);
-  // Writes at least one byte, which may wait in this stream until flush(). Bytes that go another way than earlier bytes
-  // are sent after these.
+  // Takes at least one byte, and sets `bytes`. The bytes may wait in this stream until flush(). Bytes that go another
+  // way than earlier bytes are sent after these.
   asio::error_code write(std::span<const std::byte> from, Way way, size_t& bytes);
   asio::error_code flush();
 

@@ -1,7 +1,8 @@
 #pragma once
 // The lines of `estrain status --watch`: pure functions, for tests without a terminal.
 //
-// Names and messages are untrusted: their control characters are not sent to the terminal.
+// Names and messages are untrusted: only their printable ASCII is sent to the terminal; "?" stands for other
+// characters.
 
 #include <cstdint>
 #include <string>
@@ -27,12 +28,13 @@ struct TerminalLook {
   bool blocks = true;  // block elements of Unicode; otherwise only ASCII
 };
 
-// At most `rows` lines of at most `columns` columns each, without line ends. If space is short, events are dropped
-// first, then workers.
+// Returns at most `rows` lines of at most `columns` columns each, without line ends; with colour, escape sequences are
+// between the columns. If space is short, the list of workers is cut ("and 9 more workers") and leaves up to 6 lines
+// for the last events. On the smallest screens, events are dropped first, then workers.
 std::vector<std::string> lines_of(const WatchView& view, const TerminalLook& look);
 
 // Returns a chart of one line: one column per value, in eight heights from the lowest to the highest value; half height
-// if all are equal. Uses ASCII if the terminal has no block elements.
+// if all are equal. The values are finite. Uses ASCII if the terminal has no block elements.
 std::string sparkline(const std::vector<double>& values, bool blocks);
 
 // Returns a bar with `filled` of `columns` cells.

@@ -32,7 +32,7 @@ struct DataFormatTraits {
   std::array<int64_t, 3> shape = {};  // [channels, height, width] of every image; zeros: the files tell
   int64_t classes = 0;                // the labels or tokens are below this; 0: the files or the spec tell
   const char* starter_model = "";     // [model] of a starter spec (starter.h)
-  std::string (*starter_keys)(const DataSection&) = nullptr;  // the last keys of [data] of a starter spec
+  std::string (*starter_keys)(const DataSection&) = nullptr;  // returns the last lines of [data] of a starter spec
 
   // Whether only the files tell the size of the images.
   bool has_shape_in_files() const { return samples == Samples::images && !is_made && shape[0] == 0; }

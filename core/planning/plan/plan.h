@@ -21,9 +21,9 @@
 //   waste      = sum_{i, N_i > 0} N_i (C_i - A_i / f_overload) + (nEST - maxP) / f_overload               (1c)
 //   throughput = sum_i N_i C_i - waste = maxP / f_overload                                                (1d)
 //
-// As printed, (1c) lacks the N_i before the bracket and counts the waste once per type. Each of the N_i devices wastes
-// it, and only so does (1d) give synchronous training: maxP useful mini-batches in f_overload seconds. Here a plan has
-// exactly maxP ESTs, in numbers that may differ within a type.
+// As printed, (1c) lacks the N_i before the bracket and counts the waste once per type. With N_i, (1d) describes
+// synchronous training: maxP useful mini-batches in f_overload seconds. Here a plan has exactly maxP ESTs, in numbers
+// that may differ within a type.
 
 #include <cstdint>
 #include <limits>

@@ -10,9 +10,10 @@
 
 namespace estrain::simulate {
 
+// The cost of a change of a job's devices. `published`: as in the paper of the world.
 struct Charge {
   enum class Kind { published, measured, seconds } kind = Kind::published;
-  double seconds = 0;  // for Kind::seconds, and for Kind::measured once known
+  double seconds = 0;  // for the other two kinds
 };
 
 // Returns the cost of a change of devices on this machine: the median, over the resizes in a run's file events.jsonl,
@@ -29,9 +30,10 @@ class SimulatedJob {
   virtual void run(double from, double seconds) = 0;
   // Gives the job a new placement, possibly empty.
   virtual void place(const scheduling::Placement& placement) = 0;
-  // Returns the seconds to the job's end with the current placement; infinite without a placement.
+  // Returns the seconds to the job's end with the current placement; infinite without a placement. Needed only for
+  // Workload::at_events.
   virtual double seconds_to_end() const { return std::numeric_limits<double>::infinity(); }
-  // Fewer than the job holds, if other jobs may use the rest.
+  // Counted as used; fewer than the job holds, if other jobs may use the rest.
   virtual double devices_in_use() const { return static_cast<double>(scheduling::devices_of(facts.placement)); }
 
   scheduling::JobView facts;
@@ -42,12 +44,12 @@ class SimulatedJob {
 struct Workload {
   std::string name;  // "1.0/3"
   const scheduling::Cluster* cluster = nullptr;
-  std::shared_ptr<void> shared;  // shared by the jobs, if anything
+  std::shared_ptr<void> shared;  // the world's data shared by the jobs; null: jobs do not affect each other
   std::vector<std::unique_ptr<SimulatedJob>>
-      jobs;          // by time of submission; JobView::order is their position in the trace
-  double begin = 0;  // start of the clock
-  double round = 60;
-  double charge = 0;          // s, as printed with the results
+      jobs;                   // by time of submission; JobView::order is their position in the trace
+  double begin = 0;           // start of the clock, in seconds
+  double round = 60;          // seconds from decision to decision
+  double charge = 0;          // seconds of a change of devices, as policies and results see
   bool at_events = false;     // policies may decide between rounds
   bool rounds_too = false;    // of at_events: also at the end of a round
   bool whole_rounds = false;  // the makespan is counted to the beginning of the last round

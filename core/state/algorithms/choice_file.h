@@ -65,6 +65,7 @@ class Choices {
   std::map<std::pair<std::string, std::string>, Choice> choices_;  // by key and device
 };
 
+// For one thread at a time.
 class ChoiceFile {
  public:
   explicit ChoiceFile(std::string path) : path_(std::move(path)) {}
@@ -78,10 +79,11 @@ class ChoiceFile {
   Choices read_sound() const;
 
   // Returns the current content, even if another process holds the file, since lines are added whole. If the file is
-  // unreadable, returns the previous content; hold() gives the reason.
+  // unreadable, damaged or missing, returns the previous content; hold() gives the reason. The next look() or hold()
+  // may change the result.
   const Choices& look();
 
-  // The locked file: it has the choices of all processes, and no other process adds a choice.
+  // The locked file has the choices of all processes, and no other process adds a choice.
   class Held {
    public:
     Held(Held&&) = default;
@@ -99,8 +101,8 @@ class ChoiceFile {
     int64_t since_ns_;
   };
 
-  // Creates the file and folder if missing, and waits for the lock. Calls `waiting` repeatedly meanwhile; `waiting` may
-  // end the wait by throwing. Throws Fault::io, Fault::corrupt.
+  // Creates the file and folder if missing, and waits for the lock. Calls `waiting`, unless empty, repeatedly
+  // meanwhile; `waiting` may end the wait by throwing. Throws Fault::io, Fault::corrupt.
   Held hold(const std::function<void()>& waiting);
 
  private:

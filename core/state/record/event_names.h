@@ -1,6 +1,6 @@
 #pragma once
-// The events of events.jsonl: one table for the reference and `estrain help`. A test compares the table with the
-// sources that write events.
+// The events of events.jsonl, sorted by name: one table for the reference and `estrain help`. A test compares the names
+// with the sources that write events.
 
 #include <string_view>
 
@@ -8,7 +8,7 @@ namespace estrain::record {
 
 struct EventName {
   std::string_view name;
-  std::string_view meaning;  // with the event's fields, in back-quotes
+  std::string_view meaning;  // with fields of the event: in words, or their names in back-quotes
 };
 
 inline constexpr EventName event_names[] = {

@@ -1,6 +1,11 @@
 #pragma once
-// The loops behind convolution.h. ImplicitGemm describes all three products as an implicit matrix product;
-// calls/convolution_plan.h turns a convolution into an ImplicitGemm.
+// The loops behind kernels/portable/convolution.h. ImplicitGemm describes all three products of a convolution (forward,
+// backward data, backward filter) as an implicit matrix product; calls/convolution_plan.h turns a convolution into an
+// ImplicitGemm.
+//
+// A result is a sum of terms, each the product of an element of the source and an element of the operand. multiply()
+// packs the operand into panels: a panel has a fixed number of channels, and a row for each term. Strides and offsets
+// are in floats.
 
 #include <stdint.h>
 
@@ -9,7 +14,7 @@
 
 namespace estrain::kernels {
 
-// The elements [begin, end) of a phase's axis lie in the image.
+// A stride phase of an axis. The elements i in [begin, end) lie in the image; the others are zeros.
 struct GridPhase {
   int64_t phase = 0;
   int64_t begin = 0, end = 0;
@@ -21,7 +26,7 @@ struct GridAxis {
   int64_t size = 0;  // of the image
   int64_t stride = 1;
   int64_t low = 0;
-  int64_t count = 0;
+  int64_t count = 0;  // elements of each phase
   const GridPhase* phases = nullptr;
   int64_t num_phases = 0;
 };
@@ -34,11 +39,11 @@ struct GridCopy {
   GridAxis rows, columns;
 };
 
-// An operand whose channels are the lanes of vectors. Element (u, j) of channel c is data[u * run_stride + c *
-// channel_stride + j]. The element is term first_row[j] + u * row_step[j], or not a term if first_row[j] is negative.
-// Without these tables the element is term u * run_length + j.
+// An operand whose channels are the lanes of vectors. Element (u, j) of channel c, u < runs and j < run_length, is
+// data[u * run_stride + c * channel_stride + j]. The element is in row first_row[j] + u * row_step[j] of the packed
+// panel, or is no term if first_row[j] is negative. Without these tables the element is in row u * run_length + j.
 //
-// With channel_offsets, term k of channel c is data[term_offsets[k] + channel_offsets[c]] instead; a channel with a
+// With channel_offsets, row k of channel c is data[term_offsets[k] + channel_offsets[c]] instead; a channel with a
 // negative offset does not exist, and its results are +0.
 struct PackedOperand {
   const float* data = nullptr;
@@ -48,22 +53,23 @@ struct PackedOperand {
   const int64_t* row_step = nullptr;
   const int64_t* channel_offsets = nullptr;
   const int64_t* term_offsets = nullptr;
-  int64_t rows = 0;  // terms, of all phases together
+  int64_t rows = 0;  // of a packed panel: the terms of all phases together
 };
 
-// rows x columns neighbouring positions, computed in registers.
+// rows x columns neighbouring positions of a phase, computed in registers.
 struct GemmTile {
-  int32_t row = 0, column = 0;
-  int32_t list = 0;
+  int32_t row = 0, column = 0;  // the first position: row is an index in source_rows and result_rows
+  int32_t list = 0;             // index in GemmPhase::lists
   int16_t rows = 0, columns = 0;
 };
 static constexpr int max_tile_rows = 8;
 
-// A term reads its operand's channels at offset `packed` (in floats) of the packed panel.
+// A term reads the source at a position's place plus `source`, and the operand at `packed` in the packed panel.
 struct GemmTerm {
   int64_t source = 0, packed = 0;
 };
-// The terms of block b end at block_ends[b].
+// Terms in blocks, each summed as one chain (kernels/portable/block.h). The terms of block b end at block_ends[b]; an
+// empty block ends where the block before ends.
 struct GemmTermList {
   const GemmTerm* terms = nullptr;
   const int64_t* block_ends = nullptr;
@@ -75,11 +81,11 @@ struct GemmTermList {
 // positions. The loops use that list if no bit can change (trims in convolution_multiply.cpp), otherwise list 0.
 struct GemmPhase {
   const GemmTermList* lists = nullptr;
-  int64_t terms = 0;
-  int64_t first_row = 0;  // of the phase's terms in the packed operand
+  int64_t terms = 0;      // of list 0
+  int64_t first_row = 0;  // of the phase's terms in the packed panel
   const int64_t* source_rows = nullptr;
   const int64_t* result_rows = nullptr;
-  int64_t rows = 0, columns = 0;
+  int64_t rows = 0, columns = 0;  // of positions
   const GemmTile* tiles = nullptr;
   int64_t num_tiles = 0;
 };

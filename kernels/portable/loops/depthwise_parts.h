@@ -11,11 +11,12 @@ namespace estrain::kernels::ESTRAIN_ISA {
 // Workspace slots of a task's thread.
 enum ScratchSlot { kPlaneSlot = 1, kResultSlot, kTapSlot, kInputSlot, kGradientSlot };
 
-constexpr int64_t kTermBlock = 256;      // kernels/portable/block.h
-constexpr int64_t kWorthATask = 100000;  // multiplications
+constexpr int64_t kTermBlock = 256;      // terms of a chain (kernels/portable/block.h)
+constexpr int64_t kWorthATask = 100000;  // multiplications, the least of a task
 
 static inline float* scratch(ScratchSlot slot, int64_t floats) { return workspace(slot, static_cast<size_t>(floats)); }
 
+// The number of tasks for a pass that can be cut into `pieces`.
 static inline int64_t num_tasks(const DepthwiseArguments& a, int64_t pieces, const Execution& execution) {
   const int64_t work = a.n * a.channels * a.multiplier * a.h.out * a.w.out * a.h.kernel * a.w.kernel;
   return larger(1, smaller(smaller(execution.threads, pieces), work / kWorthATask));

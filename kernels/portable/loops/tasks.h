@@ -8,7 +8,8 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// Calls body(i) for every i in [0, tasks).
+// Calls body(i) for every i in [0, tasks), on several threads at once and in any order if `execution` has threads. All
+// threads share one copy of `body`. Returns when all calls have ended.
 template <typename Body>
 static inline void for_tasks(const Execution& execution, int tasks, Body body) {
   if (execution.run == nullptr || execution.threads == 1 || tasks == 1) {
@@ -20,8 +21,9 @@ static inline void for_tasks(const Execution& execution, int tasks, Body body) {
 }
 
 // Divides an array over threads in ranges of elements: calls body(begin, end) for ranges that cover [0, n). The length
-// of a range is a multiple of `grain`, except for the last range. Uses few enough threads to give each thread at least
-// `least` elements.
+// of a range is a multiple of `grain`, except for the last range. The number of ranges is at most n / least, and at
+// least 1: with n = 0 the only range is empty. The bounds depend on the number of threads, so no sum may end at a
+// bound.
 template <typename Body>
 static inline void for_ranges(const Execution& execution, int64_t n, int64_t grain, int64_t least, Body body) {
   int64_t tasks = execution.run == nullptr ? 1 : n / least;

@@ -15,10 +15,10 @@
 namespace estrain::cuda {
 
 // A ConvolutionLibrary holds the algorithms from which a convolution on the current device is pinned: cuDNN's
-// (kernels/pinned/convolution.h), and in float32 without TF32 the portable kernel of the same pass
-// (kernels/portable/convolution.h), named "portable". The portable kernel has the same bits on every device. On an H200
-// a step of ResNet-50 by portable kernels alone takes 0.86 of the time of a step by cuDNN's deterministic algorithms
-// alone. The members are the members of kernels::pinned::Convolutions.
+// (kernels/pinned/convolution.h), and for images, not volumes, in float32 without TF32 the portable kernel of the same
+// pass (kernels/portable/convolution.h), named "portable". The portable kernel has the same bits on every device. On an
+// H200 a step of ResNet-50 by portable kernels alone takes 0.86 of the time of a step by cuDNN's deterministic
+// algorithms alone. The members are the members of kernels::pinned::Convolutions.
 class ConvolutionLibrary {
  public:
   static constexpr const char* kPortable = "portable";
@@ -33,6 +33,7 @@ class ConvolutionLibrary {
   kernels::pinned::Convolutions cudnn_;
 };
 
+// Not thread-safe.
 class PinnedConvolutions {
  public:
   explicit PinnedConvolutions(algorithms::PinnedAlgorithms& algorithms) : plans_(algorithms) {}
@@ -43,8 +44,9 @@ class PinnedConvolutions {
   static bool is_pinned(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& gradient,
                         const device::ConvolutionArguments& arguments);
 
-  // Return contiguous tensors; undefined if the library has no algorithm, for all workers: then LibTorch's kernel must
-  // compute the result. For convolutions that is_pinned() accepts. Throw Error, c10::Error.
+  // Return contiguous tensors; undefined tensors if the run has chosen no algorithm: then LibTorch's kernel must
+  // compute the result. For convolutions that is_pinned() accepts. The first call for a shape may choose, which waits
+  // for the GPU. Throw as PinnedPlans::plan_for(), and kernels::pinned::Failure.
   at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const device::ConvolutionArguments& arguments);
   at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
                             const device::ConvolutionArguments& arguments);

@@ -1,5 +1,5 @@
 #pragma once
-// The queue of the portable kernels on a GPU.
+// The queue of the portable kernels on a GPU. Not thread-safe.
 
 #include <c10/core/Device.h>
 
@@ -11,7 +11,7 @@ class KernelQueue {
  public:
   explicit KernelQueue(c10::DeviceIndex index);
 
-  // Returns LibTorch's current stream and the stream's allocator.
+  // Returns the queue on LibTorch's current stream, with LibTorch's allocator. The next call may change the stream.
   const kernels::DeviceQueue* current();
 
  private:

@@ -26,9 +26,9 @@ class DecisionLog {
   std::string text_;
 };
 
-// Tells the events of a log to a new dispatcher. Returns the first line of the log that differs from the new
-// dispatcher's line; nothing: the new dispatcher's actions are the actions of the log. Throws Fault::usage for a line
-// that is no event.
+// Tells the events of a log to a new dispatcher with the log's policy and seed. `settings`: of the log's dispatcher.
+// Returns the first line of the log that differs from the new dispatcher's line; nothing: all actions are equal. Throws
+// Fault::corrupt for a line that is not JSON, Fault::usage for an unknown event.
 std::optional<std::string> first_difference(const std::string& log, const Settings& settings);
 
 }  // namespace estrain::dispatch

@@ -1,5 +1,6 @@
 #pragma once
-// The policies, a function for each. policy.h defines the interface.
+// The policies, a function for each. policy.h defines the interface. make_policy() checks the range of each option;
+// the functions here do not. Options that count are doubles too: make_policy() parses all options alike.
 
 #include <cstdint>
 #include <memory>
@@ -46,8 +47,8 @@ std::unique_ptr<Policy> make_philly(const PhillyOptions& options);
 struct EasyscaleOptions {
   bool mixes = false;
   double growth = 2;  // a job proposes at most this many times its current devices
-  // Whether the rules of the published simulator hold instead: see easyscale_policy.cpp. Jobs that mix types may then
-  // hold more devices than JobView::most.
+  // Whether the rules of EasyScale's published simulator hold, not the paper's: see easyscale_policy.cpp. Jobs that mix
+  // types may then hold more devices than JobView::most.
   bool as_simulated = false;
 };
 std::unique_ptr<Policy> make_easyscale(const EasyscaleOptions& options);
@@ -59,19 +60,23 @@ struct PolluxOptions {
 };
 std::unique_ptr<Policy> make_pollux(const PolluxOptions& options, uint64_t seed);
 
-// ONES (SC'21); see ones_policy.cpp.
+// ONES (SC'21): an evolution of schedules; see ones_policy.cpp.
 struct OnesOptions {
   double population = 64;
-  double generations = 4;  // of a round
-  double rate = 0.1;       // of mutation
-  double patience = 20;    // a change counts with this many times its charge
-  double age = 5;          // how much long runs lower limits: times the rate of arrivals (the paper: 1)
-  double belief = 1;       // 0: outlooks are believed, nothing is drawn
+  double generations = 4;  // per round
+  double rate = 0.1;       // of mutation: a job's chance to lose its devices
+  double patience = 20;    // a change of devices costs this many times View::charge
+  // A job's limit on devices is multiplied by about 2 / (1 + age x arrivals of jobs per second x the job's seconds with
+  // devices), at most 1. The paper has age = 1; 0: a long run lowers no limit.
+  double age = 5;
+  double belief = 1;  // 0: a job takes as long as its outlook says; otherwise its progress is drawn at random
 };
 std::unique_ptr<Policy> make_ones(const OnesOptions& options, uint64_t seed);
 
-// ElasticFlow (ASPLOS'23), and ours for jobs with deadlines; see elasticflow_policy.cpp.
+// Two policies for jobs with deadlines: ElasticFlow (ASPLOS'23), and ours; see elasticflow_policy.cpp.
 struct ElasticflowOptions {
+  // false: ElasticFlow admits a job at its arrival or never. true: ours chooses the jobs to meet their deadlines anew
+  // at each decision, and decides at every submission and completion.
   bool reconsiders = false;
 };
 std::unique_ptr<Policy> make_elasticflow(const ElasticflowOptions& options);
@@ -85,8 +90,8 @@ struct EstrainOptions {
   double exponent = 0.78;  // a job's worth grows with (remaining time)^-exponent
   double alone = 0;        // and with (remaining time on one device)^alone
   double makespan = 0;     // the makespan counts like the completion times of so many jobs; 0: lengths do not count
-  double patience = 11;    // a change counts with this many times its charge
-  double horizon = 1e12;   // s; once in each
+  double patience = 11;    // a change of devices costs this many times View::charge
+  double horizon = 1e12;   // s; a job pays for a change once in each horizon of its remaining time, at least once
   double aging = 0;        // a job's worth grows with (1 + its age / 10,000 s)^aging
   bool exact = false;      // the best share-out instead of a greedy one
 };

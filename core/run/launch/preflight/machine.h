@@ -32,7 +32,7 @@ struct ProcessLimits {
 struct Machine {
   uint64_t memory_available = 0;           // without swapping: MemAvailable of /proc/meminfo
   uint64_t swap_free = 0;                  // bytes
-  std::optional<uint64_t> commit_left;     // if the kernel promises no more memory than exists
+  std::optional<uint64_t> commit_left;     // bytes; set if the kernel promises no more memory than exists
   std::optional<uint64_t> memory_granted;  // by the batch system that granted this machine or a part
   std::string memory_granted_by;           // "SLURM_MEM_PER_NODE"
   resources::CgroupRoom cgroup;
@@ -46,8 +46,8 @@ struct Machine {
   int64_t newest_file = 0;  // the same: when the latest of the files looked at was changed
   std::string newest_path;
 
-  // Looks at the machine. Compares the dates of the program, of the run directory's files and of `files` with the
-  // clock. Takes milliseconds, unless a file system hangs. Leaves nothing behind and throws nothing: an unknown limit
+  // Looks at the machine. `newest_file` is the latest among the program, the files directly in the run directory and
+  // `files`. Takes milliseconds, unless a file system hangs. Leaves nothing behind and throws nothing: an unknown limit
   // counts as no limit.
   static Machine here(const std::string& run_directory, const std::vector<std::string>& files = {});
 };

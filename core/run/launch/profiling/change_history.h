@@ -41,14 +41,16 @@ class ChangeHistory {
   void note(NotedDecision decision);
   const std::deque<NotedDecision>& decisions() const { return decisions_; }
 
-  // Takes in one change: all seconds for which the change kept the job from training.
+  // Takes in one change: all seconds for which the change kept the job from training. `keeps_devices`: ESTs only moved
+  // between the existing workers. The history keeps a mean for either kind of change.
   void count_change(double seconds, bool keeps_devices);
-  // Returns the mean of the measured changes; before the first change `unmeasured`.
+  // Returns the mean seconds of the measured changes of this kind; before the first such change `unmeasured`.
   double change_seconds(bool keeps_devices, double unmeasured) const;
 
-  // The time line of devices and throughput. A stage begins where the stage before ended.
+  // The time line of devices and throughput. A stage begins where the stage before ended. A stage without a step is
+  // left out.
   void end_stage(int64_t step, std::string devices, double step_seconds);
-  int64_t stage_began = 0;  // step
+  int64_t stage_began = 0;  // step; end_stage() sets it, and the launcher at the start of a run
   const std::deque<StageSummary>& stages() const { return stages_; }
 
   std::optional<GrowthTrial> trial;

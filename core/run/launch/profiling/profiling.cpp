@@ -270,7 +270,7 @@ KindProfile profile(const spec::JobSpec& spec, const profile::KindCount& kind, c
   check_devices({device}, {});
   found.memory = memory_of(job_size(probe_operators(spec, device, false)));
   const int64_t at_hand = device.is_gpu() ? 1 + std::ssize(options.alike) : kind.count;
-  const std::set<int64_t> numbers = numbers_of_workers(spec, at_hand, options.most_cores);
+  const std::set<int64_t> numbers = numbers_of_workers(spec, at_hand, options.most_workers);
   const spec::JobSpec job = with_full_batches(spec, most_ests(spec, numbers), device);
   for (const int64_t workers : numbers) {
     for (const std::vector<int64_t>& ests : profiling_sets(spec.job.ests, workers)) {

@@ -1,5 +1,6 @@
 #pragma once
-// Strictly compares the arrays of a file with the arrays of a model, by name.
+// Strictly compares the arrays of a file with the arrays of a model, by name. Values and the order of the arrays do not
+// matter.
 
 #include <string>
 #include <vector>
@@ -15,11 +16,11 @@ struct ArrayForm {
   std::string tied_to;  // for a second name: the path of the array; otherwise empty
 };
 
-// Tensors and aliases of a layout, by path.
+// Returns the tensors of a layout, then its aliases. The target of each alias is a tensor of the layout.
 std::vector<ArrayForm> forms_of(const StateLayout& layout);
 
-// Throws Fault::mismatch naming every array that differs in form, is missing or superfluous (the first few of each
-// kind, and the number of the rest).
+// `wanted`: the model's arrays; `found`: the file's. Throws Fault::mismatch naming every array that differs in form, is
+// missing from the file or superfluous in the file (the first few of each kind, and the number of the rest).
 void require_same_arrays(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found);
 
 }  // namespace estrain::checkpoint

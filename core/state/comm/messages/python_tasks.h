@@ -12,13 +12,13 @@
 
 namespace estrain::comm {
 
-// Descriptors: those of train::WorkerSetup.
+// Fields: those of train::WorkerSetup. WorkerOptions does not write `checkpoint` to JSON, so `checkpoint` comes beside.
 struct PythonWorker {
   static constexpr std::string_view name = "worker";
   std::string run;  // the run's directory
   int socket = -1, memory = -1, doorbell = -1, courier = -1;
   WorkerOptions options;
-  std::string checkpoint;  // WorkerOptions::checkpoint
+  std::string checkpoint;
   std::string algorithm_store;
 
   ESTRAIN_FIELDS(run, socket, memory, doorbell, courier, options, checkpoint, algorithm_store)

@@ -15,15 +15,15 @@ namespace estrain::record {
 
 class MetricsWriter {
  public:
-  // Opens the file for steps after `last`: drops later lines and a torn last line. Reads backwards, and at
-  // most kCheckedBytes of the kept lines. Throws Fault::io, and Fault::corrupt if mend_metrics would mend the
-  // file.
+  // Opens the file for steps after `last`, and creates a missing file. Drops the lines of later steps and a torn last
+  // line. Reads backwards, and at most about kCheckedBytes (16 MiB) of the kept lines. Throws Fault::io, and
+  // Fault::corrupt if mend_metrics() would mend the file.
   MetricsWriter(const std::string& path, Step last);
 
   // Appends all lines in one write, or none (Fault::io). Skips steps already in the file.
   void append(std::span<const StepRecord> records);
-  // Does nothing if the file has the evaluation of the step or a later evaluation: a recovery may repeat an evaluation,
-  // with the same bits.
+  // Appends a line (Fault::io). Does nothing if the file has the evaluation of the step or a later evaluation: a
+  // recovery may repeat an evaluation, with the same bits.
   void append(const EvaluationRecord& evaluation);
 
   const std::string& path() const { return path_; }
@@ -40,8 +40,8 @@ class MetricsWriter {
 };
 
 // Call this before a run resumes from step `last`. If a line up to `last` is unreadable, within the range checked by
-// MetricsWriter, sets the file aside and replaces it by the readable lines up to `last`. Returns nothing if the file is
-// intact or missing. Throws Fault::io.
+// MetricsWriter, sets the file aside and replaces the file by the readable lines up to `last`. Returns the new name of
+// the damaged file, or nothing if the file is intact or missing. Throws Fault::io.
 std::optional<Damage> mend_metrics(const std::string& path, Step last);
 
 struct Metrics {

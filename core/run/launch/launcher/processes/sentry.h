@@ -25,8 +25,9 @@ namespace estrain::launch {
 // ever. A worker without processor time (a lock is never released, storage is gone) hangs after a silence of
 //   three times the longest of its work and 2 s, where such work has been measured on the devices in use;
 //   two minutes, without a measurement: the first step, the first batch of an evaluation, the setting up of a stage.
-// A worker on a GPU sleeps while the GPU computes, so processor time alone decides nothing. A limit given by the user
-// (recovery.hang_seconds) replaces all of these limits.
+// A worker that reads data may be silent for at least ten minutes: storage may be away for a while. A worker on a GPU
+// sleeps while the GPU computes, so processor time alone decides nothing. A limit given by the user
+// (recovery.hang_seconds) replaces all of these limits but the ten minutes for reading.
 
 // The longest time of work, on the devices in use. 0: not measured yet.
 struct LongestWork {
@@ -49,8 +50,8 @@ struct Patience {
 };
 
 inline constexpr Nanoseconds kUnmeasured = 120s;
-inline constexpr Nanoseconds kReading = 600s;          // storage may be away for a while
-inline constexpr Nanoseconds kBusy = 600s;             // at least; else ten times still
+inline constexpr Nanoseconds kReading = 600s;          // at least
+inline constexpr Nanoseconds kBusy = 600s;             // at least; else ten times Patience::still
 inline constexpr Nanoseconds kBusyUnmeasured = 3600s;  // for work of unknown length
 inline constexpr Nanoseconds kLeaving = 2s;            // added to the patience, to leave a stage
 
@@ -76,17 +77,23 @@ class Sentry {
   // `limit`: recovery.hang_seconds; 0: no limit.
   explicit Sentry(Nanoseconds limit) : limit_(limit) {}
 
-  // Begins each turn of the launcher's loop. `memory` is null before the memory stands, here and below.
+  // Call first in each turn of the launcher's loop. After a second or more since the last turn the launcher, or the
+  // whole machine, stood still: no silence before `now` counts. `memory`, here and below: null before the memory
+  // stands.
   void begin_round(comm::JobMemory* memory, MonotonicTime now);
   // Notes the kinds of devices of the stage: times of one kind tell nothing about another kind. `anew`: forgets the
   // measurements if the kinds have changed.
   void measure_on(Devices devices, comm::JobMemory& memory, bool anew);
 
-  // Finds one worker at a time: decisions change the lists of workers.
+  // Each finds one worker at a time: decisions change the lists of workers.
+  // Finds a worker, in a stage or starting, that was stopped by a signal; or a starting worker without processor time
+  // for ten minutes. Notes the processor time of silent workers, for find_hung().
   std::optional<decisions::Event> find_stopped(const decisions::RunState& job, Workers& workers,
                                                comm::JobMemory* memory, MonotonicTime now) const;
+  // Finds a worker of the stage that hangs or lingers, or that all wait for each other.
   std::optional<decisions::Event> find_hung(const decisions::RunState& job, const Workers& workers,
                                             comm::JobMemory& memory, MonotonicTime now) const;
+  // Whether the scribe was stopped by a signal, or gave no sign of life for a minute.
   bool has_hung(ScribeProcess& scribe, const comm::JobMemory* memory, MonotonicTime now) const;
 
  private:
