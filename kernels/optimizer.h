@@ -30,8 +30,7 @@ struct OptimizerPiece {
   const float* slots[most_slots] = {};  // in the order given at the optimizer's settings below
   float* new_slots[most_slots] = {};    // may be `slots`
   // Write new values past the caches if possible: faster for a state larger than the caches, since memory is not read
-  // before it is written; slower for one that fits. The bits are equal. (Sgd and Lion only: the
-  // others reread new values.)
+  // before it is written; slower for one that fits. The bits are equal.
   bool stream = false;
   // Makes Isa::baseline emulate fused multiply-adds: the same bits on every instruction set, if square_roots is
   // null.

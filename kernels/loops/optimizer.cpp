@@ -19,9 +19,24 @@ static inline bool on_vector_boundary(const float* address) {
 }
 
 // Whether the new values may bypass the caches: only whole, aligned vectors can.
-static inline bool may_stream(const OptimizerPiece& piece) {
-  return piece.stream && piece.first_word % width == 0 && on_vector_boundary(piece.new_parameter) &&
-         on_vector_boundary(piece.new_slots[0]);
+static inline bool may_stream(const OptimizerPiece& piece, int slots) {
+  bool aligned = piece.first_word % width == 0 && on_vector_boundary(piece.new_parameter);
+  for (int s = 0; s < slots; ++s) aligned &= on_vector_boundary(piece.new_slots[s]);
+  return piece.stream && aligned;
+}
+
+static constexpr size_t floats_of_line = 16;
+// A processor's own prefetching ends with the page of 4 KiB, and a sweep reads several arrays.
+static constexpr size_t fetch_distance = 32 * floats_of_line;
+
+// Prefetches what a sweep past the caches will read at i + fetch_distance. Past the end of an array a prefetch does
+// nothing.
+template <typename Rule>
+static inline void fetch_ahead(const OptimizerPiece& piece, size_t i) {
+  if (width < floats_of_line && i % floats_of_line != 0) return;
+  __builtin_prefetch(piece.parameter + i + fetch_distance);
+  __builtin_prefetch(piece.gradient + i + fetch_distance);
+  for (int s = 0; s < Rule::slots; ++s) __builtin_prefetch(piece.slots[s] + i + fetch_distance);
 }
 
 // Evidence of a non-finite number, collected lane by lane: x - x is +0, but NaN if x is NaN or infinite. Combines the
@@ -48,6 +63,7 @@ static inline OptimizerDigest sweep(const Rule& rule, const OptimizerPiece& piec
     for (Words& some : words) some = no_words();
     Evidence found = {};
     for_vectors(begin, end, [&](size_t i, auto part) {
+      if (past_caches) fetch_ahead<Rule>(piece, i);
       Floats parameter = part.read(piece.parameter + i);
       const Floats gradient = part.read(piece.gradient + i) * factor;
       Floats slots[most_slots];
@@ -79,8 +95,8 @@ static void square_roots(float* roots, const float* values, size_t n) {
 }
 
 // Makes three passes over each block of the digest. A block stays in the first-level cache. The middle pass takes the
-// square roots, possibly by another library.
-template <typename Rule>
+// square roots, possibly by another library. Past the caches, a block's new slots wait in `waiting` for the last pass.
+template <bool past_caches, typename Rule>
 static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots take_roots, const OptimizerPiece& piece) {
   const Floats factor = broadcast(piece.gradient_factor);
   OptimizerDigest digest = {};
@@ -89,11 +105,14 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
     constexpr bool own_radicands = Rule::root_of_slot < 0;
     alignas(64) float roots[digest_block];  // before the square roots: the radicands, unless they are in a slot
     if (own_radicands) roots[0] = 0;
+    alignas(64) float waiting[past_caches ? Rule::slots : 1][past_caches ? digest_block : 1];
+    for (auto& block : waiting) block[0] = 0;
+    float* early[Rule::slots];  // new slots that later passes read, from element `begin` on
+    for (int s = 0; s < Rule::slots; ++s) early[s] = past_caches ? waiting[s] : piece.new_slots[s] + begin;
     Evidence found = {};
     Words words[1 + Rule::slots];
     for (Words& some : words) some = no_words();
-    const auto write_slot = [&](size_t i, auto part, int s, Floats value) {
-      part.write(piece.new_slots[s] + i, value);
+    const auto digest_slot = [&](size_t i, auto part, int s, Floats value) {
       const Floats written = part.keep(value);
       found = with(found, written);
       words[1 + s] = add_weighted(words[1 + s], written, table + (i - begin));
@@ -104,30 +123,34 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
       return rule.decays() ? rule.decayed(gradient, part.read(piece.parameter + i)) : gradient;
     };
     for_vectors(begin, end, [&](size_t i, auto part) {
+      if (past_caches) fetch_ahead<Rule>(piece, i);
       Floats slots[most_slots];
       for (int s = 0; s < Rule::slots; ++s) slots[s] = part.read(piece.slots[s] + i);
       const Floats gradient = gradient_at(i, part);
       const Floats radicand = rule.radicand(gradient, slots);
       if (own_radicands) part.write(roots + (i - begin), radicand);
       for (int s = 0; s < Rule::slots; ++s) {
-        if (!Rule::is_late(s)) write_slot(i, part, s, slots[s]);
+        if (Rule::is_late(s)) continue;
+        part.write(early[s] + (i - begin), slots[s]);
+        digest_slot(i, part, s, slots[s]);
       }
     });
     if constexpr (own_radicands) {
       take_roots(roots, roots, end - begin);
     } else {
-      take_roots(roots, piece.new_slots[Rule::root_of_slot] + begin, end - begin);
+      take_roots(roots, early[Rule::root_of_slot], end - begin);
     }
     for_vectors(begin, end, [&](size_t i, auto part) {
       Floats parameter = part.read(piece.parameter + i), slots[most_slots];
       const Floats gradient = gradient_at(i, part);
       for (int s = 0; s < Rule::slots; ++s)
-        slots[s] = part.read((Rule::is_late(s) ? piece.slots[s] : piece.new_slots[s]) + i);
+        slots[s] = part.read(Rule::is_late(s) ? piece.slots[s] + i : early[s] + (i - begin));
       rule.move(parameter, gradient, slots, part.read(roots + (i - begin)));
       for (int s = 0; s < Rule::slots; ++s) {
-        if (Rule::is_late(s)) write_slot(i, part, s, slots[s]);
+        if (past_caches || Rule::is_late(s)) put<past_caches>(part, piece.new_slots[s] + i, slots[s]);
+        if (Rule::is_late(s)) digest_slot(i, part, s, slots[s]);
       }
-      part.write(piece.new_parameter + i, parameter);
+      put<past_caches>(part, piece.new_parameter + i, parameter);
       const Floats written = part.keep(parameter);
       found = with(found, written);
       words[0] = add_weighted(words[0], written, table + (i - begin));
@@ -137,6 +160,7 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
     evidence |= found;
   });
   digest.finite = is_clean(evidence);
+  if (past_caches) fence();
   return digest;
 }
 
@@ -144,9 +168,11 @@ template <typename Rule, typename Settings>
 static OptimizerDigest update_by(const Rule& rule, const Settings& settings, const OptimizerPiece& piece) {
   if constexpr (Rule::takes_root) {
     const SquareRoots given = settings.rounding.square_roots;
-    return sweep_with_roots(rule, given ? given : square_roots, piece);
+    const SquareRoots roots = given ? given : square_roots;
+    return may_stream(piece, Rule::slots) ? sweep_with_roots<true>(rule, roots, piece)
+                                          : sweep_with_roots<false>(rule, roots, piece);
   } else {
-    return may_stream(piece) ? sweep<true>(rule, piece) : sweep<false>(rule, piece);
+    return may_stream(piece, Rule::slots) ? sweep<true>(rule, piece) : sweep<false>(rule, piece);
   }
 }
 
