@@ -293,7 +293,7 @@ TEST_CASE("what tells libraries how to compute does not reach a worker, unless i
                 {"MKL_NUM_THREADS", "2"},
                 {"GLIBC_TUNABLES",
                  "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=2147483647:"
-                 "glibc.malloc.top_pad=67108864"}});
+                 "glibc.malloc.top_pad=67108864:glibc.malloc.mxfast=0"}});
     own.insert(taken_away.begin(), taken_away.end());
     return own;
   };
