@@ -2,6 +2,7 @@
 
 import accuracy
 import checkpoint_io
+import compiled
 import exported
 import first_batch
 import jpeg
@@ -20,6 +21,7 @@ MODULES = (
     throughput,
     portable,
     exported,
+    compiled,
     kernel_speed,
     switching,
     memory,

@@ -17,6 +17,7 @@ from table import as_text, heading
 
 SOURCE = Path(__file__).resolve().parents[2]
 FULL, QUICK, BRIEF = "full", "quick", "brief"  # paces of a run
+WORKLOADS_PYTHON = os.environ.get("WORKLOADS_PYTHON", "")  # set by scripts/bench
 SHORTEST = 0.1  # seconds of a turn in a brief run
 
 
@@ -27,12 +28,12 @@ class Bench:
     resize_options = ()  # of estrain resize
     ddp_options = ()  # of ddp_script.py
 
-    def __init__(self, build, pace, folder, python=sys.executable):
-        """pace: FULL, QUICK or BRIEF"""
+    def __init__(self, build, pace, folder, python=sys.executable, workloads_python=WORKLOADS_PYTHON):
+        """pace: FULL, QUICK or BRIEF; workloads_python: the Python of examples/workloads"""
         self.build, self.pace, self.folder = build, pace, folder
         self.quick = pace != FULL
         self.estrain = build / "estrain"
-        self.python = python
+        self.python, self.workloads_python = python, workloads_python
         self._folders = 0
 
     def rounds(self, full, quick):

@@ -1,6 +1,7 @@
 """The script that torchrun runs: a model of examples/ or torchvision under DistributedDataParallel, on batches made in advance,
 which lie on its device (the CPU, if `--device` names no other). A case that has a job's "spec" is that job: its model,
-optimizer and clipping, on the first mini-batches of its data. Rank by rank it takes orders from the socket `--control`;
+optimizer and clipping, on the first mini-batches of its data; a "compiled" one goes through torch.compile, with a fused
+optimizer. Rank by rank it takes orders from the socket `--control`;
 without one it makes a step, says so and ends."""
 
 import argparse
@@ -89,8 +90,14 @@ class JobLoop(Loop):
         data = run_data.open_data(spec)[0]
         self.batches = list(itertools.islice(DataLoader(data, spec["data"]["batch"]), DISTINCT_BATCHES))
         self.loss, self.longest = training.Loss(spec), spec["train"]["clip_grad_norm"]
-        self.model = DistributedDataParallel(training.make_model(spec, data))
-        self.optimizer = training.make_optimizer(spec, self.model.module)
+        module = training.make_model(spec, data)
+        if case.get("compiled"):
+            self.model = DistributedDataParallel(module) if dist.get_world_size() > 1 else module
+            self.model.compile()
+            self.optimizer = training.make_optimizer(spec, module, fused=True)
+        else:
+            self.model = DistributedDataParallel(module)
+            self.optimizer = training.make_optimizer(spec, module)
 
     def loss_of(self, batch):
         return self.loss(self.model, batch)

@@ -8,7 +8,7 @@ from pathlib import Path
 from process_tree import end_tree
 
 SCRIPT = Path(__file__).with_name("ddp_script.py")
-START_SECONDS = 60
+START_SECONDS = 180  # on a busy machine imports alone take a minute
 ALONE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "RES_OPTIONS": "attempts:0"}
 
 

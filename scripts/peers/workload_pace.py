@@ -1,6 +1,12 @@
 """How long a model's step takes, and how much memory its ESTs: beside D1, and beside PyTorch's DDP on the same machine.
-Contestants take turns; what is told is the median of the ratios of the rounds."""
+Contestants take turns; what is told is the median of the ratios of the rounds.
 
+    python scripts/peers/workload_pace.py NAME --workers N --estrain FILE --folder DIR --rounds N --turn SECONDS
+
+For scripts/bench: prints the seconds of a step of a workload, round by round, at D1, at D2 and compiled by PyTorch.
+"""
+
+import argparse
 import contextlib
 import json
 import statistics
@@ -20,6 +26,7 @@ from torch_ddp import TorchDdp
 
 ROUNDS, TURN = 5, 1.0  # seconds
 ESTS = 8
+LEVELS = "D1", "D2"
 
 
 @dataclass
@@ -29,12 +36,13 @@ class Case:
     path: Path
     batch: int
     resolved: dict = None  # the spec as a run of estrain's has it
+    compiled: bool = False  # by PyTorch
 
     def spec(self, *_):
         return self.path
 
     def to_json(self, accumulate=1):
-        return json.dumps({"spec": self.resolved, "accumulate": accumulate})
+        return json.dumps({"spec": self.resolved, "accumulate": accumulate, "compiled": self.compiled})
 
 
 class Pace:
@@ -78,6 +86,22 @@ class Pace:
             seconds = run_rounds(turns, ROUNDS)
         return in_words(seconds["estrain"], seconds["ddp"])
 
+    def against_compiled(self, workers, rounds, turn):
+        """{contestant: seconds of a step, by round}: D1 and D2 with an EST on each worker, and as many processes of PyTorch
+        with torch.compile and a fused optimizer, which are told what a worker is told of malloc. The compiler has
+        finished before the first round."""
+        with contextlib.ExitStack() as stack:
+            jobs = {level: stack.enter_context(self.job(workers, str(workers), f"job.determinism={level}")) for level in LEVELS}
+            for job in jobs.values():
+                job.wait_for_step(FIRST_STEPS)
+                job.pause()
+            one = jobs[LEVELS[0]]
+            self.case.resolved, self.case.compiled = tomllib.loads((one.run / "job.toml").read_text()), True
+            compiled = stack.enter_context(TorchDdp(self, self.case, workers, environment=one.malloc_settings()))
+            compiled.wait_until_ready()
+            turns = {level: lambda job=job: job.timed_turn(turn) for level, job in jobs.items()}
+            return run_rounds(turns | {"compiled": StepTurns(compiled, turn)}, rounds)
+
     def memory(self):
         """The memory of all processes of a job of 8 ESTs on 1 worker."""
         with self.job(ESTS, "1") as job:
@@ -88,3 +112,21 @@ class Pace:
 def in_words(ours, theirs):
     ms = [statistics.median(values) * 1e3 for values in (ours, theirs)]
     return f"{statistics.median(ratios(ours, theirs)):.2f} ({ms[0]:.1f} / {ms[1]:.1f} ms)"
+
+
+def main():
+    from workloads import DATA, small_data  # which imports this module
+    from workload_runs import Workload
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    for option, kind in {"workers": int, "estrain": Path, "folder": Path, "rounds": int, "turn": float}.items():
+        parser.add_argument(f"--{option}", type=kind, required=True)
+    given = parser.parse_args()
+    small_data.write(given.folder / "data", {DATA.get(given.name, "pictures"): None})
+    pace = Pace(Workload(given.name, given.folder, given.estrain))
+    print(json.dumps(pace.against_compiled(given.workers, given.rounds, given.turn)))
+
+
+if __name__ == "__main__":
+    main()

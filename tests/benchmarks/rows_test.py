@@ -101,7 +101,7 @@ class Tiny(program.Bench):
             (build / name).parent.mkdir(parents=True, exist_ok=True)
             (build / name).symlink_to(PRETEND)
         work.mkdir()
-        super().__init__(build, program.QUICK, work, str(build / "python"))
+        super().__init__(build, program.QUICK, work, str(build / "python"), str(build / "python"))
 
     def duration(self, full, quick):
         return 0.1
