@@ -60,6 +60,7 @@ int work(const WorkerArguments& arguments) {
     setup.algorithms = run.algorithms();
     setup.traces = run.traces();
     setup.outputs = run.outputs();
+    setup.rows = run.rows();
     setup.algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment()));
     reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker", arguments.library))(&setup);
   } catch (const Error& error) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 
 #include "core/base/error.h"
@@ -31,6 +32,11 @@ constexpr program::Type kAnyClass = program::Type::i64;
 
 void add(ModelInputs& inputs, const program::UserInput& input) {
   if (std::ranges::find(inputs, input.name, &program::UserInput::name) == inputs.end()) inputs.push_back(input);
+}
+
+std::vector<FileName> metrics_names(const spec::TrainSection& train) {
+  if (train.metrics_file.empty()) return {};
+  return {{metrics_code_file, spec::CodePlace(train.metrics_file).file, FileKind::as_it_is}};
 }
 
 // The inputs of all programs, and the target of the loss, of unknown type.
@@ -81,6 +87,7 @@ std::vector<FileName> job_file_names(const spec::JobSpec& spec) {
   std::vector<FileName> names = file_names(spec.data);
   std::ranges::copy(program_names(spec.model), std::back_inserter(names));
   std::ranges::copy(weight_files(spec.data), std::back_inserter(names));
+  std::ranges::copy(metrics_names(spec.train), std::back_inserter(names));
   return names;
 }
 
@@ -96,6 +103,17 @@ std::vector<FileName> modules_in(const spec::JobSpec& spec, const DataIdentity& 
   if (!spec.data.file.empty()) add_modules_in(known, data_module, spec::CodePlace(spec.data.file).file, names);
   std::erase_if(names, [](const FileName& name) { return !stamp_of(name).has_value(); });
   return names;
+}
+
+DataIdentity require_same_job(DataIdentity known, const std::vector<DataFile>& files) {
+  const auto is_code = [](const auto& file) { return file.what == metrics_code_file; };
+  const auto code = std::ranges::find_if(files, is_code);
+  if (code == files.end()) {
+    std::erase_if(known.files, is_code);
+  } else if (std::ranges::none_of(known.files, is_code)) {
+    known.files.push_back(identify({*code}).files.front());
+  }
+  return require_same(known, files);
 }
 
 std::vector<std::string> arrays_of_job(const spec::JobSpec& spec) {
@@ -124,6 +142,8 @@ DataPair open_job(const spec::JobSpec& spec) {
       open(data_section(spec), spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
   pair.files.insert(pair.files.end(), programs.begin(), programs.end());
   with_context("data", [&] { add_weights(pair, spec.data); });
+  with_context("train.metrics_file",
+               [&] { std::ranges::move(open_files(metrics_names(spec.train)), std::back_inserter(pair.files)); });
   if (spec.data.skip_bad > 0) leave_out_bad(pair, spec.data);
   if (!pair.test && spec.train.eval_every >= 0) {
     const Finding missing = no_evaluation(spec.data);

@@ -25,6 +25,7 @@ estrain_embed(python_host core/engine/python/begin.py core/engine/python/host.py
 estrain_embed(python_export core/engine/python/begin.py core/engine/python/export.py)
 estrain_embed(python_convert core/engine/python/request.py core/engine/python/convert.py)
 estrain_embed(python_columns core/engine/python/request.py core/engine/python/columns.py)
+estrain_embed(python_metrics core/engine/python/request.py core/engine/python/metrics.py)
 estrain_embed(python_data_host core/data/python/data_host.py)
 # `estrain init` knows them as examples.
 file(GLOB examples CONFIGURE_DEPENDS configs/*.toml)

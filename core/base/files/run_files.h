@@ -25,6 +25,7 @@ class RunFiles {
   std::string checkpoints() const { return in("checkpoints"); }      // a folder (state/checkpoint/directory.h)
   std::string tensorboard() const { return in("tensorboard"); }      // a folder
   std::string outputs() const { return in("evaluated-outputs"); }    // a folder, of `estrain evaluate` alone
+  std::string rows() const { return in("evaluation-rows"); }         // a folder, for train.metrics_file
   std::string traces() const { return in("traces"); }                // a folder, for profiles of steps
 
   // What happened.

@@ -67,6 +67,7 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
     setup.algorithm_store = task.algorithm_store;
     setup.traces = run.traces();
     setup.outputs = run.outputs();
+    setup.rows = run.rows();
     setup.interpreter = &interpreter;
     estrain_run_worker(&setup);
   } catch (const Error& error) {

@@ -1,4 +1,5 @@
-"""The beginning of convert.py and of columns.py in the user's Python: `python CODE DESCRIPTOR`, CODE is this file and one of the two.
+"""The beginning of convert.py, columns.py and metrics.py in the user's Python: `python CODE DESCRIPTOR`, CODE is this file and one of
+the three.
 DESCRIPTOR is the descriptor of a file with the request's JSON, whose field "answer" is the descriptor of a file that gets the
 answer's JSON: what the task returns, or {"error", "advice"}.
 """

@@ -17,6 +17,7 @@
 #include "core/engine/operators/deterministic.h"
 #include "core/engine/operators/portable.h"
 #include "core/engine/operators/random_stream.h"
+#include "core/engine/train/evaluation/evaluation.h"
 #include "core/engine/train/initial_state.h"
 #include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/job/trial.h"
@@ -215,6 +216,10 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   report.gpu_memory = device->memory();
   if (setup.foretells)
     report.gpu_bytes = foretell_gpus(trial, batch, report.size.batch_bytes, has_portable && is_covered(uses));
+  if (!setup.spec.train.metrics_file.empty() && data.test != nullptr) {
+    job.network().model().want_outputs(true);
+    try_users_metrics(job, *device);
+  }
   report.notes = job.network().notes();
   report.settings = job.network().built_with().settings;
   report.has_evaluation = data.test != nullptr;

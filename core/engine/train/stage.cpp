@@ -215,6 +215,7 @@ bool Stage::evaluate(Step step) {
   place_.require_covered();
   return evaluated_.meet([&] {
     if (order_.beyond && !memory_.hosts().ask(comm::HostAsk::evaluation, step, place_.courier)) return;
+    if (!take_users_metrics(place_, pulse_)) return;
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
     if (publish_evaluation(place_, step)) ring_doorbell(place_);
   });

@@ -20,6 +20,7 @@
 #include "core/engine/model/torch_error.h"
 #include "core/engine/operators/deterministic.h"
 #include "core/engine/operators/portable.h"
+#include "core/engine/train/evaluation/evaluation.h"
 #include "core/engine/train/initial_state.h"
 #include "core/engine/train/job/trial.h"
 #include "core/engine/train/stage.h"
@@ -64,7 +65,7 @@ using Checkpoint = std::optional<checkpoint::CheckpointFile>;
 // accepts different files.
 data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const Checkpoint& file, bool accepts_data) {
   if (!file || accepts_data) return data::identify(files);
-  return data::require_same(data::DataIdentity::from_json(file->meta().data), files);
+  return data::require_same_job(data::DataIdentity::from_json(file->meta().data), files);
 }
 
 // The job's files: with the modules that a user's Python code has imported.
@@ -249,6 +250,11 @@ void run_worker(WorkerSetup& setup) {
     require_test_data(job);
     place.outputs = &outputs.emplace(setup.outputs, static_cast<int64_t>(::getpid()));
     job.network().model().want_outputs(true);
+  } else if (!setup.spec.train.metrics_file.empty()) {
+    require_test_data(job);
+    job.network().model().want_outputs(true);
+    place.rows = setup.rows;
+    if (setup.options.builds) prepare_users_metrics(place);
   }
   place.vouched = memory.commit().committed();
   job.network().model().train();

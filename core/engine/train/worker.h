@@ -33,6 +33,7 @@ struct WorkerSetup {
   std::string algorithm_store;  // file of this user's choices; may be empty
   std::string traces;           // folder for logging.trace
   std::string outputs;          // folder for the outputs of `estrain evaluate`; not there: the run trains
+  std::string rows;             // folder for the outputs of evaluations, for train.metrics_file
   // Counts how often this process was refused memory; null: unknown.
   const std::atomic<uint64_t>* refused_memory = nullptr;
   model::Interpreter* interpreter = nullptr;  // loaded this library; for a Python module

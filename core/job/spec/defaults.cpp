@@ -1,5 +1,7 @@
 #include "core/job/spec/defaults.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/job/spec/data_formats.h"
@@ -11,6 +13,18 @@ constexpr uint64_t kReadAheadBytes = 256 << 20;
 constexpr uint64_t kMostReadAhead = 64;  // mini-batches
 
 }  // namespace
+
+std::vector<std::string> comparable_metrics(const TrainSection& train) {
+  std::vector<std::string> names = {"loss", "accuracy"};
+  for (const int64_t k : train.top_k) names.push_back(fmt::format("top{}", k));
+  names.insert(names.end(), train.metrics.begin(), train.metrics.end());
+  names.insert(names.end(), train.metrics_names.begin(), train.metrics_names.end());
+  return names;
+}
+
+bool improves_by_falling(const TrainSection& train, const std::string& metric) {
+  return metric == "loss" || std::ranges::find(train.falling, metric) != train.falling.end();
+}
 
 double learning_rate(const OptimizerSection& optimizer) { return optimizer.lr.value_or(traits_of(optimizer.name).lr); }
 

@@ -2,6 +2,7 @@
 // The meaning of unset values whose default depends on another key, out of reach of JobSpec's initialisers.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/job/spec/job_spec.h"
@@ -16,6 +17,11 @@ double momentum(const OptimizerSection& optimizer);            // likewise
 bool nesterov(const OptimizerSection& optimizer);              // likewise
 double dropout(const ModelSection& model);                     // unset: gpt 0.1, vgg 0.5, else 0
 double holdout(const DataSection& data);                       // unset: text and tokens 0.1, else 0
+
+// The metrics of evaluations that early_stop.metric and checkpoint.best may name.
+std::vector<std::string> comparable_metrics(const TrainSection& train);
+// Whether the metric gets better by falling; otherwise by rising.
+bool improves_by_falling(const TrainSection& train, const std::string& metric);
 
 // Returns the number of mini-batches of the given bytes that a worker reads ahead: at first, and at most. Both are
 // equal unless data.prefetch is 0; then the most is 256 MiB and 64 mini-batches, but at least four.

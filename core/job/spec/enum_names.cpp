@@ -46,7 +46,6 @@ constexpr EnumName<ThresholdMode> threshold_names[] = {{ThresholdMode::relative,
 constexpr EnumName<NonfinitePolicy> nonfinite_names[] = {{NonfinitePolicy::stop, "stop"},
                                                          {NonfinitePolicy::skip, "skip"}};
 constexpr EnumName<Weight> weight_names[] = {{Weight::ests, "ests"}, {Weight::tokens, "tokens"}};
-constexpr EnumName<Best> best_names[] = {{Best::none, "none"}, {Best::loss, "loss"}, {Best::accuracy, "accuracy"}};
 constexpr EnumName<Loss> loss_names[] = {{Loss::output, "output"},
                                          {Loss::cross_entropy, "cross_entropy"},
                                          {Loss::mse, "mse"},
@@ -159,10 +158,6 @@ std::span<const EnumName<Weight>> enum_names() {
   return weight_names;
 }
 template <>
-std::span<const EnumName<Best>> enum_names() {
-  return best_names;
-}
-template <>
 std::span<const EnumName<Loss>> enum_names() {
   return loss_names;
 }
@@ -197,7 +192,6 @@ std::string_view to_string(Metric value) { return name_of(value); }
 std::string_view to_string(ThresholdMode value) { return name_of(value); }
 std::string_view to_string(NonfinitePolicy value) { return name_of(value); }
 std::string_view to_string(Weight value) { return name_of(value); }
-std::string_view to_string(Best value) { return name_of(value); }
 std::string_view to_string(Loss value) { return name_of(value); }
 std::string_view to_string(ElasticMode value) { return name_of(value); }
 std::string_view to_string(BatchMode value) { return name_of(value); }

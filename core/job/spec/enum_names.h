@@ -64,8 +64,6 @@ std::span<const EnumName<NonfinitePolicy>> enum_names();
 template <>
 std::span<const EnumName<Weight>> enum_names();
 template <>
-std::span<const EnumName<Best>> enum_names();
-template <>
 std::span<const EnumName<Loss>> enum_names();
 template <>
 std::span<const EnumName<ElasticMode>> enum_names();
@@ -97,7 +95,6 @@ std::string_view to_string(Metric value);
 std::string_view to_string(ThresholdMode value);
 std::string_view to_string(NonfinitePolicy value);
 std::string_view to_string(Weight value);
-std::string_view to_string(Best value);
 std::string_view to_string(Loss value);
 std::string_view to_string(ElasticMode value);
 std::string_view to_string(BatchMode value);

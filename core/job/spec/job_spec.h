@@ -30,7 +30,6 @@ enum class Sampler { all, weighted, balanced, per_class };
 enum class Weight { ests, tokens };
 enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
 enum class NonfinitePolicy { stop, skip };
-enum class Best { none, loss, accuracy };
 
 struct JobSection {
   std::string name = "job";
@@ -163,6 +162,11 @@ struct TrainSection {
   std::vector<double> loss_weights;  // of the classes; empty: 1 each
   // A step whose gradients hold NaN or infinity: end the job, or continue without that step's update.
   NonfinitePolicy nonfinite = NonfinitePolicy::stop;
+  // A function of the user's Python that gets all outputs of an evaluation (engine/train/evaluation/users_metrics.h).
+  std::string metrics_file;                // "metrics.py:f"; empty: none
+  std::vector<std::string> metrics_names;  // the numbers that the function returns
+  std::string metrics_python;              // the interpreter; empty: model.python, data.python, or else python3
+  std::vector<std::string> falling;        // metrics that get better by falling, beside the loss
 
   bool operator==(const TrainSection&) const = default;
 };
@@ -171,7 +175,7 @@ struct CheckpointSection {
   int64_t every = 0;  // steps; 0: only at step 0, resizes, stops and the end
   int64_t keep = 3;   // newest valid checkpoints to keep (step 0 always stays); >= 1
   // Every evaluated state is saved, too, and the state of the best evaluation stays.
-  Best best = Best::none;
+  std::string best = "none";  // the metric, by name (comparable_metrics())
 
   bool operator==(const CheckpointSection&) const = default;
 };
@@ -186,9 +190,9 @@ struct EmaSection {
 
 // The job ends if evaluations no longer get better.
 struct EarlyStopSection {
-  int64_t patience = 0;          // evaluations in a row without a new best; 0: no early stop
-  Metric metric = Metric::loss;  // the metric to compare
-  double min_delta = 0;          // the least improvement that counts as better
+  int64_t patience = 0;         // evaluations in a row without a new best; 0: no early stop
+  std::string metric = "loss";  // the metric to compare, by name (comparable_metrics())
+  double min_delta = 0;         // the least improvement that counts as better
 
   bool operator==(const EarlyStopSection&) const = default;
 };

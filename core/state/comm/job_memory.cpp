@@ -120,6 +120,7 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.digests = plan.digests;
   h.evaluation_samples = plan.evaluation_samples;
   h.evaluation_columns = plan.evaluation_columns;
+  h.evaluation_numbers = plan.evaluation_numbers;
   h.total_bytes = regions.end();
   h.stage_end.store(-1);
   h.held_step.store(-1);
@@ -158,9 +159,10 @@ WorkerPulse& JobMemory::pulse(WorkerRank worker) const { return memory_.at<Worke
 
 EvaluationResults JobMemory::evaluation() const {
   const int64_t samples = words().evaluation_samples;
-  auto* losses = memory_.at<float>(words().evaluation);
+  auto* numbers = memory_.at<double>(words().evaluation);
+  auto* losses = reinterpret_cast<float*>(numbers + words().evaluation_numbers);
   auto* correct = reinterpret_cast<int32_t*>(losses + samples);
-  return {samples, words().evaluation_columns, losses, correct, correct + samples, losses + 3 * samples};
+  return {samples, words().evaluation_columns, losses, correct, correct + samples, losses + 3 * samples, numbers};
 }
 
 GradientSlot GradientSlots::operator[](int64_t slot) const {

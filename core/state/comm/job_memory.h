@@ -158,22 +158,26 @@ struct MemoryPlan {
   int64_t digests = 0;          // per step record
   int64_t evaluation_samples = 0;
   int64_t evaluation_columns = 0;  // further numbers of each sample
+  int64_t evaluation_numbers = 0;  // of the whole set
   int64_t ring_records = 0;
   int64_t audit_words = 0;  // of a row of the audit board
 
-  // Returns the bytes of an evaluation's results: three numbers of each sample, and the sample's columns.
+  // Returns the bytes of an evaluation's results: the numbers of the whole set, three numbers of each sample, and the
+  // sample's columns.
   uint64_t evaluation_bytes() const {
-    return static_cast<uint64_t>(evaluation_samples) * static_cast<uint64_t>(3 + evaluation_columns) * 4;
+    return static_cast<uint64_t>(evaluation_numbers) * sizeof(double) +
+           static_cast<uint64_t>(evaluation_samples) * static_cast<uint64_t>(3 + evaluation_columns) * 4;
   }
 };
 
-// The results of the newest evaluation for each sample of the test set.
+// The results of the newest evaluation: for each sample of the test set, and for the whole set.
 struct EvaluationResults {
   int64_t samples, num_columns;
   float* losses;     // [samples]
   int32_t* correct;  // [samples]: right predictions
   int32_t* counted;  // [samples]: predictions with a target
   float* columns;    // [num_columns, samples]
+  double* numbers;   // [MemoryPlan::evaluation_numbers]
 
   float* column(int64_t index) const { return columns + index * samples; }
 };

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "core/base/clock.h"
@@ -58,11 +59,19 @@ uint64_t room_in(const std::string& folder) {
   return room;
 }
 
+// NaN: the evaluation does not have the metric.
+double value_of(const std::string& metric, const EvaluationRecord& evaluation) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  if (metric == "loss") return evaluation.loss;
+  if (metric == "accuracy") return evaluation.predictions == 0 ? none : evaluation.accuracy;
+  const auto named = std::ranges::find(evaluation.metrics, metric, [](const auto& each) { return each.first; });
+  return named == evaluation.metrics.end() ? none : named->second;
+}
+
 }  // namespace
 
 bool BestEvaluation::take(const EvaluationRecord& evaluation) {
-  if (by_ == spec::Best::none || (by_ == spec::Best::accuracy && evaluation.predictions == 0)) return false;
-  const double value = by_ == spec::Best::loss ? evaluation.loss : -evaluation.accuracy;
+  const double value = (falls_ ? 1 : -1) * value_of(by_, evaluation);
   if (std::isnan(value) || (step_ && value >= value_)) return false;
   step_ = evaluation.step;
   value_ = value;

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/json/json.h"
@@ -27,15 +28,17 @@ namespace estrain::record {
 // Finds the best evaluation of a run so far, by checkpoint.best: the first among equals.
 class BestEvaluation {
  public:
-  explicit BestEvaluation(spec::Best by) : by_(by) {}
+  BestEvaluation(std::string by, bool falls) : by_(std::move(by)), falls_(falls) {}
 
-  // Returns true if the evaluation is the best now. NaN never is; without predictions an evaluation has no accuracy.
+  // Returns true if the evaluation is the best now. NaN never is; without predictions an evaluation has no accuracy,
+  // and an evaluation on record from before a metric was asked for lacks the metric.
   bool take(const EvaluationRecord& evaluation);
 
   std::optional<Step> step() const { return step_; }
 
  private:
-  spec::Best by_;
+  std::string by_;
+  bool falls_;  // the metric gets better by falling
   std::optional<Step> step_;
   double value_ = 0;
 };

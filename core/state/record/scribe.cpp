@@ -16,6 +16,7 @@
 #include "core/base/clock.h"
 #include "core/base/files/poll_set.h"
 #include "core/base/files/run_files.h"
+#include "core/job/spec/defaults.h"
 #include "core/state/checkpoint/state/manifest.h"
 #include "core/state/comm/job_memory.h"
 #include "core/state/comm/meetings/bell.h"
@@ -48,7 +49,7 @@ class Scribe {
         metrics_(open_metrics()),
         open_metrics_(open_openmetrics()),
         saver_(setup.spec, setup.run, manifest_),
-        best_(setup.spec.checkpoint.best),
+        best_(setup.spec.checkpoint.best, spec::improves_by_falling(setup.spec.train, setup.spec.checkpoint.best)),
         newest_(setup.from_step) {
     take_up_best();
   }
@@ -89,7 +90,7 @@ class Scribe {
 
   // Takes up the run's earlier evaluations.
   void take_up_best() {
-    if (setup_.spec.checkpoint.best == spec::Best::none) return;
+    if (setup_.spec.checkpoint.best == "none") return;
     beat(memory_);
     for (const EvaluationRecord& evaluation : read_metrics(metrics_.path()).evaluations) best_.take(evaluation);
     if (best_.step()) saver_.keep_best(*best_.step());

@@ -1,15 +1,21 @@
 #include "core/engine/train/evaluation/evaluation.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/files/files.h"
+#include "core/base/files/temporary_folder.h"
 #include "core/data/reading/evaluation.h"
 #include "core/engine/operators/random_stream.h"
+#include "core/engine/train/evaluation/users_metrics.h"
 #include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/job/meeting.h"
 #include "core/job/spec/defaults.h"
@@ -17,6 +23,9 @@
 
 namespace estrain::train {
 namespace {
+
+// A trial of the user's function takes batches spread over the evaluation: of sorted samples it gets many classes.
+constexpr int64_t kTriedAtOnce = 4, kTriedBatches = 16;
 
 template <typename T>
 double sum_of(const T* values, int64_t count) {
@@ -36,8 +45,8 @@ void put(const torch::Tensor& values, T* out) {
 void add_classes(const TrainingJob& job, const comm::EvaluationResults& results, const float* targets,
                  std::vector<double>& metrics) {
   const spec::TrainSection& train = job.spec().train;
-  const size_t others =
-      train.top_k.size() + train.metrics.size() + (tells_perplexity(job.spec(), job.samples()) ? 1 : 0);
+  const size_t others = train.top_k.size() + train.metrics.size() + train.metrics_names.size() +
+                        (tells_perplexity(job.spec(), job.samples()) ? 1 : 0);
   const size_t count = job.manifest().metric_names.size() - others;
   std::vector<int64_t> samples(count, 0), right(count, 0);
   for (int64_t i = 0; i < results.samples; ++i) {
@@ -63,7 +72,15 @@ std::vector<double> metrics_of_evaluation(const TrainingJob& job, const comm::Ev
   for (size_t i = 0; i < train.metrics.size(); ++i)
     metrics.push_back(sum_of_next() / static_cast<double>(results.samples));
   if (tells_perplexity(job.spec(), job.samples())) metrics.push_back(std::exp(result.loss));
+  metrics.insert(metrics.end(), results.numbers, results.numbers + train.metrics_names.size());
   return metrics;
+}
+
+double value_of(const TrainingJob& job, const EvaluationResult& result, const std::string& metric) {
+  if (metric == "loss") return result.loss;
+  if (metric == "accuracy") return result.accuracy;
+  const std::vector<std::string>& names = job.manifest().metric_names;
+  return result.metrics[static_cast<size_t>(std::ranges::find(names, metric) - names.begin())];
 }
 
 struct Past {
@@ -78,10 +95,11 @@ Past past_after(const TrainingJob& job, comm::JobMemory& memory, Step step, std:
     throw Error::make(Fault::bug, "step {} is trained further before it was evaluated", step);
   const EvaluationResult result = result_of_evaluation(job, memory);
   const spec::EarlyStopSection& settings = job.spec().early_stop;
-  const bool is_better = settings.metric == spec::Metric::accuracy ? result.accuracy > past.best + settings.min_delta
-                                                                   : result.loss < past.best - settings.min_delta;
+  const double value = value_of(job, result, settings.metric);
+  const bool falls = spec::improves_by_falling(job.spec().train, settings.metric);
+  const bool is_better = falls ? value < past.best - settings.min_delta : value > past.best + settings.min_delta;
   if (!is_better) return {past.best, past.worse + 1};
-  return {settings.metric == spec::Metric::accuracy ? result.accuracy : result.loss, 0};
+  return {value, 0};
 }
 
 // Returns the type in which an output is written, and numpy's name of the type. Numbers of 16 bits are written as
@@ -126,7 +144,52 @@ void write_outputs(const model::EvaluatedBatch& batch, int64_t first, checkpoint
   write_rows("losses", batch.losses, first, parts);
 }
 
+// The places for the outputs of an evaluation, which this worker's batches take part in; nothing if nobody wants them.
+std::optional<checkpoint::OutputParts> parts_for_metrics(const Workplace& place) {
+  if (place.rows.empty()) return std::nullopt;
+  return checkpoint::OutputParts(place.rows, ::getpid());
+}
+
+void remove_content(const std::string& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) std::filesystem::remove(entry.path());
+}
+
+model::EvaluatedBatch evaluated(const TrainingJob& job, device::ComputeDevice& device, const data::LoadedBatch& batch,
+                                Step step) {
+  // Each batch has a stream of its own, the same for every worker that may take the batch.
+  operators::begin_random_stream(static_cast<uint64_t>(job.spec().job.seed) + static_cast<uint64_t>(batch.number()),
+                                 operators::evaluation_stream, static_cast<uint64_t>(step.value));
+  return job.network().model().evaluate(as_tensors(batch, device));
+}
+
 }  // namespace
+
+void try_users_metrics(const TrainingJob& job, device::ComputeDevice& device) {
+  const TemporaryFolder folder("metrics");
+  checkpoint::OutputParts parts(folder.path(), 0);
+  data::EvaluationOptions options;
+  options.batch = std::min(kTriedAtOnce, job.spec().train.eval_batch);
+  const int64_t batches = data::Evaluation::batches(job.samples().test(), options.batch);
+  options.stride = (batches + kTriedBatches - 1) / kTriedBatches;
+  options.pads_to_longest = true;
+  data::Evaluation evaluation(job.samples().test(), options);
+  int64_t rows = 0;
+  while (const auto batch = evaluation.next()) {
+    write_outputs(evaluated(job, device, *batch, Step(0)), rows, parts);
+    rows += batch->size();
+  }
+  with_context(fmt::format("a trial with {} samples of the evaluation", rows),
+               [&] { users_metrics(job.spec(), folder.path(), [] { return true; }); });
+}
+
+void prepare_users_metrics(Workplace& place) {
+  std::filesystem::remove_all(place.rows);
+  make_folders(place.rows);
+  const Step step = place.memory.commit().committed();
+  place.model.read_parameters_of(step);
+  place.model.load_buffers(step);
+  try_users_metrics(place.job, place.device);
+}
 
 bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   const spec::JobSpec& spec = place.job.spec();
@@ -139,16 +202,15 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   options.readers = std::max<int64_t>(1, spec.data.readers);
   options.prefetch = spec::first_prefetch(spec.data);
   options.memory = place.device.host_memory();
-  options.pads_to_longest = place.outputs != nullptr;  // the rows of an output have one shape
+  std::optional<checkpoint::OutputParts> for_metrics = parts_for_metrics(place);
+  checkpoint::OutputParts* outputs = for_metrics ? &*for_metrics : place.outputs;
+  options.pads_to_longest = outputs != nullptr;  // the rows of an output have one shape
   data::Evaluation evaluation(place.job.samples().test(), options);
   std::optional<data::LoadedBatch> batch;
   while (waiting(pulse, comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
     const int64_t begun_ns = monotonic_ns();
     pulse.beat(comm::Activity::evaluating, begun_ns);
-    // Each batch has a stream of its own, the same for every worker that may take the batch.
-    operators::begin_random_stream(static_cast<uint64_t>(spec.job.seed) + static_cast<uint64_t>(batch->number()),
-                                   operators::evaluation_stream, static_cast<uint64_t>(step.value));
-    const model::EvaluatedBatch result = place.job.network().model().evaluate(as_tensors(*batch, place.device));
+    const model::EvaluatedBatch result = evaluated(place.job, place.device, *batch, step);
     const int64_t first = batch->number() * options.batch;
     const comm::EvaluationResults results = memory.evaluation();
     put(result.losses, results.losses + first);
@@ -156,7 +218,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
     put(result.counted, results.counted + first);
     for (int64_t c = 0; c < results.num_columns; ++c)
       put(result.columns[static_cast<size_t>(c)], results.column(c) + first);
-    if (place.outputs != nullptr) write_outputs(result, first, *place.outputs);
+    if (outputs != nullptr) write_outputs(result, first, *outputs);
     if (memory.gate().aborted()) return false;
     memory.clock().note_evaluation_batch(begun_ns, monotonic_ns());
     pulse.beat(comm::Activity::computing, monotonic_ns());
@@ -179,6 +241,20 @@ EvaluationResult result_of_evaluation(const TrainingJob& job, comm::JobMemory& m
   result.predictions = static_cast<int64_t>(counted);
   result.metrics = metrics_of_evaluation(job, results, result);
   return result;
+}
+
+bool take_users_metrics(Workplace& place, comm::WorkerPulse& pulse) {
+  if (place.job.spec().train.metrics_file.empty()) return true;
+  const std::string& folder = place.outputs != nullptr ? place.outputs->folder() : place.rows;
+  const auto goes_on = [&] {
+    pulse.beat(comm::Activity::evaluating, monotonic_ns());
+    return !place.memory.gate().aborted();
+  };
+  const std::optional<std::vector<double>> numbers = users_metrics(place.job.spec(), folder, goes_on);
+  if (!numbers) return false;
+  std::ranges::copy(*numbers, place.memory.evaluation().numbers);
+  if (place.outputs == nullptr) remove_content(place.rows);
+  return true;
 }
 
 bool publish_evaluation(Workplace& place, Step step) {
@@ -204,7 +280,7 @@ bool publish_evaluation(Workplace& place, Step step) {
 void write_first_early_stop(const TrainingJob& job, std::byte* state) {
   const double infinity = std::numeric_limits<double>::infinity();
   double* kept = job.places().metrics.early_stop(state);
-  kept[0] = job.spec().early_stop.metric == spec::Metric::accuracy ? -infinity : infinity;
+  kept[0] = spec::improves_by_falling(job.spec().train, job.spec().early_stop.metric) ? infinity : -infinity;
   kept[1] = 0;
 }
 

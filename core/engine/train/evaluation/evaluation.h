@@ -26,10 +26,21 @@ struct EvaluationResult {
   double loss = 0, accuracy = 0;
   int64_t predictions = 0;  // with a target
   // Values of Manifest::metric_names: means over the predictions, of a class over the samples of the class (NaN: no
-  // sample), of outputs over the samples.
+  // sample), of outputs over the samples; then the numbers of the user's own function.
   std::vector<double> metrics = {};
 };
 EvaluationResult result_of_evaluation(const TrainingJob& job, comm::JobMemory& memory);
+
+// Calls the user's function (users_metrics.h) with the outputs of at most 64 samples, before the first step: a function
+// that fails ends the job then. The model gives outputs (Model::want_outputs), and its parameters have values.
+void try_users_metrics(const TrainingJob& job, device::ComputeDevice& device);
+// For the first worker of a launch: empties the folder `place.rows`, and does try_users_metrics() with the committed
+// state.
+void prepare_users_metrics(Workplace& place);
+
+// The metrics of the user's own function of all outputs (users_metrics.h), if there is one: asks for the metrics when
+// all workers are done. `pulse`: of this worker. Returns false on abort. Throws as users_metrics().
+bool take_users_metrics(Workplace& place, comm::WorkerPulse& pulse);
 
 // Publishes the record of mean loss and accuracy after `step`. Call this when all workers are done. False on abort.
 bool publish_evaluation(Workplace& place, Step step);

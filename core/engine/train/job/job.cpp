@@ -30,6 +30,7 @@ std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const JobSa
   }
   names.insert(names.end(), spec.train.metrics.begin(), spec.train.metrics.end());
   if (tells_perplexity(spec, samples)) names.emplace_back("perplexity");
+  names.insert(names.end(), spec.train.metrics_names.begin(), spec.train.metrics_names.end());
   return names;
 }
 
@@ -78,7 +79,7 @@ bool Timetable::evaluates_after(Step step) const {
 }
 
 bool Timetable::saves_after(Step step) const {
-  if (spec_.checkpoint.best != spec::Best::none && evaluates_after(step)) return true;
+  if (spec_.checkpoint.best != "none" && evaluates_after(step)) return true;
   return spec_.checkpoint.every > 0 && step.value % spec_.checkpoint.every == 0;
 }
 
@@ -144,6 +145,7 @@ comm::MemoryPlan TrainingJob::memory_plan() const {
   plan.digests = static_cast<int64_t>(manifest_.words_of_record());
   plan.evaluation_samples = samples_.evaluated();
   plan.evaluation_columns = static_cast<int64_t>(metrics_of(spec_).columns());
+  plan.evaluation_numbers = std::ssize(spec_.train.metrics_names);
   plan.ring_records = comm::records_of_ring;
   plan.audit_words = comm::AuditBoard::words_of_row(plan.parameters, static_cast<int64_t>(places_.model.num_buffers()),
                                                     est::generator_state_bytes() + est::cuda_generator_state_bytes);

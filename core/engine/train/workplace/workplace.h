@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "core/engine/device/device.h"
 #include "core/engine/est/gradient_hooks.h"
@@ -73,6 +74,7 @@ struct Workplace {
   Step vouched{};  // the newest step for which audits found this worker correct; at first, the step of joining
 
   checkpoint::OutputParts* outputs = nullptr;  // of the evaluation that this launch is for; null: it trains
+  std::string rows = {};                       // folder for the outputs of evaluations, for train.metrics_file
 
   const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
   const operators::Watch* watch = nullptr;                // of operators, for a Python module at D2

@@ -72,6 +72,23 @@ std::vector<SpecKey<JobSpec>> run_keys() {
           .not_in_bits()
           .means("Names for the outputs of a user's model in evaluation behind the first: numbers for each sample or "
                  "for the mini-batch, averaged over the samples."),
+      ESTRAIN_KEY(train.metrics_file)
+          .path()
+          .means(
+              "\"metrics.py:f\": a function in a file of Python code, which is called after each evaluation with all "
+              "outputs of the evaluation set and returns metrics by name: F1, AUC, mAP. Empty: none."),
+      ESTRAIN_KEY(train.metrics_names)
+          .not_in_bits()
+          .means("The names of the numbers that the function of train.metrics_file returns."),
+      ESTRAIN_KEY(train.metrics_python)
+          .path()
+          .not_in_bits()
+          .means(
+              "The Python that runs train.metrics_file, with numpy; empty: model.python, data.python, ESTRAIN_PYTHON "
+              "of the environment, or else python3."),
+      ESTRAIN_KEY(train.falling)
+          .means("Metrics that get better by falling, like the loss; all others get better by rising: for "
+                 "early_stop.metric and checkpoint.best."),
 
       ESTRAIN_KEY(ema.decay).min(0).below(1).means(
           "Decay of the exponential moving average of the weights, like torch's AveragedModel with "
@@ -87,7 +104,11 @@ std::vector<SpecKey<JobSpec>> run_keys() {
           .means("Evaluations in a row without improvement before the job ends; 0: it does not end so. A resume may "
                  "change a number above 0 to another: a job that has ended early trains on."),
       ESTRAIN_KEY(early_stop.metric)
-          .means("The metric of evaluations that must improve: the loss by falling, the accuracy by rising."),
+          .means(
+              "The metric of evaluations that must improve: \"loss\", \"accuracy\", or a name such as \"top5\" or one "
+              "of "
+              "train.metrics and train.metrics_names. The loss and the names in train.falling improve by falling, all "
+              "others by rising."),
       ESTRAIN_KEY(early_stop.min_delta).min(0).means("Least improvement over the best evaluation that counts."),
 
       ESTRAIN_KEY(checkpoint.every)
@@ -102,8 +123,9 @@ std::vector<SpecKey<JobSpec>> run_keys() {
           .means("Newest checkpoints that stay, besides that of step 0."),
       ESTRAIN_KEY(checkpoint.best)
           .not_in_bits()
-          .means("The metric of the best evaluation: every evaluated state is written, and the best one stays in "
-                 "checkpoints/best."),
+          .means(
+              "The metric of the best evaluation, as in early_stop.metric: every evaluated state is written, and the "
+              "best one stays in checkpoints/best. \"none\": no such state."),
 
       ESTRAIN_KEY(resources.devices)
           .takes_integer()

@@ -66,6 +66,9 @@ class Combinations {
   void classes();
   void terms();
   void loss();
+  void users_metrics();
+  void metrics();
+  void known_metric(std::string_view key, const std::string& name, std::vector<std::string> known);
   void image_files();
   void code_files();
   void shape();
@@ -145,10 +148,10 @@ void Combinations::users_model() {
   require(predicts || spec_.schedule.name != ScheduleKind::plateau || spec_.schedule.metric != Metric::accuracy,
           {"schedule.metric", "model.loss"},
           fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
-  require(predicts || spec_.early_stop.patience == 0 || spec_.early_stop.metric != Metric::accuracy,
+  require(predicts || spec_.early_stop.patience == 0 || spec_.early_stop.metric != "accuracy",
           {"early_stop.metric", "model.loss"},
           fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
-  require(predicts || spec_.checkpoint.best != Best::accuracy, {"checkpoint.best", "model.loss"},
+  require(predicts || spec_.checkpoint.best != "accuracy", {"checkpoint.best", "model.loss"},
           fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
   const bool scores = model.loss == Loss::cross_entropy || model.loss == Loss::nll;
   require(scores || (spec_.train.top_k.empty() && !spec_.train.per_class),
@@ -374,11 +377,13 @@ void Combinations::train() {
   const bool evaluates = train.eval_every >= 0;
   require(evaluates || spec_.early_stop.patience == 0, {"early_stop.patience", "train.eval_every"},
           "goes by evaluations, and train.eval_every is \"never\"");
-  require(evaluates || spec_.checkpoint.best == Best::none, {"checkpoint.best", "train.eval_every"},
+  require(evaluates || spec_.checkpoint.best == "none", {"checkpoint.best", "train.eval_every"},
           "goes by evaluations, and train.eval_every is \"never\"");
   require(train.steps || train.epochs, {"train.steps", "train.epochs"}, "missing; give train.steps or train.epochs");
   terms();
   loss();
+  users_metrics();
+  metrics();
 }
 
 void Combinations::terms() {
@@ -390,6 +395,45 @@ void Combinations::terms() {
     require(std::find(terms.begin(), term, *term) == term, {"train.terms"},
             fmt::format("\"{}\" is there twice", *term));
   }
+}
+
+void Combinations::users_metrics() {
+  const auto& train = spec_.train;
+  const bool has_file = !train.metrics_file.empty();
+  require(!has_file || CodePlace(train.metrics_file).is_whole(), {"train.metrics_file"},
+          "give a file and a function in the file: \"metrics.py:f\"");
+  require(!has_file || !train.metrics_names.empty(), {"train.metrics_file", "train.metrics_names"},
+          "needs train.metrics_names, the names of the numbers that the function returns: metrics_names = [\"f1\"]");
+  require(has_file || train.metrics_names.empty(), {"train.metrics_names", "train.metrics_file"},
+          "belongs to train.metrics_file, which names no function");
+  require(has_file || train.metrics_python.empty(), {"train.metrics_python", "train.metrics_file"},
+          "belongs to train.metrics_file, which names no function");
+  require(!has_file || train.eval_every >= 0, {"train.metrics_file", "train.eval_every"},
+          "goes by evaluations, and train.eval_every is \"never\"");
+}
+
+// The names of metrics are the keys of an object in metrics.jsonl.
+void Combinations::metrics() {
+  const auto& train = spec_.train;
+  const std::vector<std::string> known = comparable_metrics(train);
+  for (const std::string_view key : {"train.metrics", "train.metrics_names"}) {
+    for (const std::string& name : key == "train.metrics" ? train.metrics : train.metrics_names) {
+      require(!name.empty(), {key}, "a name is empty");
+      require(std::ranges::count(known, name) <= 1 && name != "perplexity", {key},
+              fmt::format("\"{}\" is the name of another metric, too", name));
+    }
+  }
+  for (const std::string& name : train.falling) known_metric("train.falling", name, known);
+  known_metric("early_stop.metric", spec_.early_stop.metric, known);
+  if (spec_.checkpoint.best != "none") known_metric("checkpoint.best", spec_.checkpoint.best, known);
+}
+
+void Combinations::known_metric(std::string_view key, const std::string& name, std::vector<std::string> known) {
+  if (std::ranges::find(known, name) != known.end()) return;
+  const std::optional<std::string> meant = closest(name, known);
+  require(false, {key, "train.metrics", "train.metrics_names"},
+          fmt::format("\"{}\" is no metric of this job's evaluations: {}{}", name, quoted_list(known),
+                      meant ? fmt::format("; did you mean \"{}\"?", *meant) : ""));
 }
 
 void Combinations::loss() {

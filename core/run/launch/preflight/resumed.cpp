@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "core/base/clock.h"
 #include "core/base/json/json.h"
@@ -52,6 +53,9 @@ std::vector<data::DataChange> changes_since(const std::string& known, const spec
   data::DataIdentity identity = data::DataIdentity::from_json(known);
   std::erase_if(identity.files, [](const data::FileIdentity& file) { return !file.samples.empty(); });
   std::vector<data::FileName> names = data::job_file_names(spec);
+  const auto is_code = [](const auto& file) { return file.what == data::metrics_code_file; };  // may come and go
+  if (std::ranges::none_of(names, is_code)) std::erase_if(identity.files, is_code);
+  if (std::ranges::none_of(identity.files, is_code)) std::erase_if(names, is_code);
   std::ranges::copy(data::modules_in(spec, identity), std::back_inserter(names));
   return changes_among(identity, names);
 }
@@ -95,14 +99,19 @@ bool ScheduleChange::is_asked_for(const std::vector<std::string>& overrides) con
 }
 
 bool ScheduleChange::is_in(std::string_view log) const {
-  const Json wanted = parse_json_if_sound(line());
-  bool found = false;
+  std::map<std::string, std::string> recorded;
   for (size_t end; (end = log.find('\n')) != log.npos; log.remove_prefix(end + 1)) {
     const Json entry = parse_json_if_sound(log.substr(0, end));
     if (!entry.is_object() || text_in(entry, "change") != kScheduleTable) continue;
-    found |= whole_in(entry, "step") == step_.value && entry.contains("is") && entry.at("is") == wanted.at("is");
+    if (whole_in(entry, "step").value_or(-1) < step_.value || !entry.contains("is") || !entry.at("is").is_object())
+      continue;
+    for (const auto& [key, value] : entry.at("is").items())
+      if (const auto text = as_text(value)) recorded[key] = *text;
   }
-  return found;
+  return std::ranges::all_of(values_, [&](const Values& value) {
+    const auto found = recorded.find(value.key);
+    return found != recorded.end() && found->second == value.is;
+  });
 }
 
 std::string ScheduleChange::line() const {

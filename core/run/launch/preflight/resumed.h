@@ -26,8 +26,10 @@ std::string change_log_lines(const std::vector<data::DataChange>& changes, Step 
 // A resume with other values of [schedule], asked for by --set: one cycle made longer, a later or slower fall. The
 // change counts for the steps after the checkpoint that is resumed. Their rates are the new schedule's, counted from
 // the job's beginning: as of a new scheduler of PyTorch that was called as often as there are steps (or epochs). The
-// change is on record in changes.jsonl (core/state/record/FORMAT.md), and a later resume from the same checkpoint finds
-// it there. A checkpoint of an earlier step has the former schedule: a resume from there asks for the change anew.
+// change is on record in changes.jsonl (core/state/record/FORMAT.md), and later resumes find it there. A checkpoint of
+// an earlier step has the former schedule. A resume from there (later checkpoints are damaged, or an audit does not
+// vouch for them) makes the change again, for the steps after that checkpoint, and records the change with that step: a
+// launch has one schedule, so the steps between are trained with the new one.
 //
 // The name of the schedule stays, and the metric of "plateau", whose state goes by it.
 class ScheduleChange {
@@ -40,7 +42,7 @@ class ScheduleChange {
   const std::vector<std::string>& others() const { return others_; }
 
   bool is_asked_for(const std::vector<std::string>& overrides) const;
-  // `log`: text of changes.jsonl.
+  // Whether the log has the change after this step or a later one. `log`: text of changes.jsonl.
   bool is_in(std::string_view log) const;
   std::string line() const;      // for changes.jsonl
   std::string in_words() const;  // "schedule.period = 40 instead of 20"

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/ranges.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,13 +51,22 @@ std::vector<OutputColumn> columns_in(const std::string& folder) {
   return all;
 }
 
-int64_t rows_of(const OutputColumn& column, const std::string& folder) {
-  const std::string path = folder + "/" + column.name + kRows;
-  if (column.row_bytes() == 0) throw Error::make(Fault::spec, "output {} has no elements", column.name);
+int64_t bytes_of(const std::string& path) {
   std::error_code failure;
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path, failure));
   if (failure) throw system_error("cannot read " + path, failure.value());
-  return bytes / column.row_bytes();
+  return bytes;
+}
+
+int64_t rows_of(const OutputColumn& column, const std::string& folder) {
+  if (column.row_bytes() == 0) throw Error::make(Fault::spec, "output {} has no elements", column.name);
+  return bytes_of(rows_path(folder, column)) / column.row_bytes();
+}
+
+void require_rows(const OutputColumn& column, int64_t rows, const std::string& folder) {
+  const std::string path = rows_path(folder, column);
+  const int64_t due = rows * column.row_bytes(), found = bytes_of(path);
+  if (found != due) throw Error::make(Fault::bug, "{}: {} bytes, {} are due", path, found, due);
 }
 
 // The bytes of a file in memory.
@@ -66,10 +74,7 @@ class MappedRows {
  public:
   MappedRows(const std::string& path, size_t bytes) : bytes_(bytes) {
     const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat found {};
-    if (file.get() < 0 || ::fstat(file.get(), &found) != 0) throw system_error("cannot read " + path, errno);
-    if (static_cast<size_t>(found.st_size) != bytes)
-      throw Error::make(Fault::bug, "{}: {} bytes, {} are due", path, found.st_size, bytes);
+    if (file.get() < 0) throw system_error("cannot read " + path, errno);
     if (bytes == 0) return;
     start_ = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file.get(), 0);
     if (start_ == MAP_FAILED) throw system_error("cannot read " + path, errno);
@@ -91,7 +96,7 @@ void write_column(h5::Group& root, const OutputColumn& column, int64_t rows, con
   const h5::Type type = type_named(column.type);
   std::vector<int64_t> shape = column.sizes;
   shape.insert(shape.begin(), rows);
-  const MappedRows mapped(folder + "/" + column.name + kRows, static_cast<size_t>(rows * column.row_bytes()));
+  const MappedRows mapped(rows_path(folder, column), static_cast<size_t>(rows * column.row_bytes()));
   h5::Dataset dataset = root.create_dataset(column.name, type, shape);
   if (mapped.start() != nullptr) dataset.write(type, mapped.start());
 }
@@ -111,7 +116,7 @@ OutputParts::Open& OutputParts::open(const OutputColumn& column) {
   if (known != open_.end()) return known->second;
   write_file_atomically(fmt::format("{}/{}.{}{}", folder_, column.name, worker_, kDescription),
                         json_text(codec::fields_of(column)));
-  const std::string path = folder_ + "/" + column.name + kRows;
+  const std::string path = rows_path(folder_, column);
   UniqueFd rows(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (rows.get() < 0) throw system_error("cannot write " + path, errno);
   return open_.emplace(column.name, Open{column, std::move(rows)}).first->second;
@@ -126,9 +131,19 @@ void OutputParts::put(const OutputColumn& column, int64_t first, int64_t rows, c
   });
 }
 
+std::string rows_path(const std::string& folder, const OutputColumn& column) {
+  return folder + "/" + column.name + kRows;
+}
+
+WrittenOutputs outputs_in(const std::string& folder) {
+  WrittenOutputs found{columns_in(folder)};
+  if (!found.columns.empty()) found.rows = rows_of(found.columns.front(), folder);
+  for (const OutputColumn& column : found.columns) require_rows(column, found.rows, folder);
+  return found;
+}
+
 WrittenOutputs write_outputs(const std::string& folder, const std::string& out, const OutputAttributes& attributes) {
-  WrittenOutputs written{columns_in(folder)};
-  if (!written.columns.empty()) written.rows = rows_of(written.columns.front(), folder);
+  WrittenOutputs written = outputs_in(folder);
   const std::string temporary = out + ".tmp";
   try {
     h5::File file = h5::File::create(temporary);

@@ -35,6 +35,8 @@ class OutputParts {
   // Writes into `folder`, which exists.
   OutputParts(std::string folder, int64_t worker) : folder_(std::move(folder)), worker_(worker) {}
 
+  const std::string& folder() const { return folder_; }
+
   // Writes rows [first, first + rows), in C order. Throws Fault::spec if the rows of an earlier mini-batch have another
   // type or other sizes; Fault::io.
   void put(const OutputColumn& column, int64_t first, int64_t rows, const std::byte* values);
@@ -51,16 +53,22 @@ class OutputParts {
   std::map<std::string, Open> open_;
 };
 
+// The outputs in a folder.
+struct WrittenOutputs {
+  std::vector<OutputColumn> columns;  // sorted by name
+  int64_t rows = 0;                   // of each
+};
+
+// Lists the outputs in `folder`. Throws as write_outputs().
+WrittenOutputs outputs_in(const std::string& folder);
+// The file in `folder` with an output's rows, in C order.
+std::string rows_path(const std::string& folder, const OutputColumn& column);
+
 // What the HDF5 file says beside the arrays: attributes of its root.
 struct OutputAttributes {
   std::map<std::string, int64_t> whole;
   std::map<std::string, double> numbers;
   std::map<std::string, std::string> texts;
-};
-
-struct WrittenOutputs {
-  std::vector<OutputColumn> columns;  // sorted by name
-  int64_t rows = 0;                   // of each
 };
 
 // Writes the outputs in `folder` to the HDF5 file `out`: a dataset for each, under its name. `out` is replaced as a

@@ -35,7 +35,7 @@ struct MemoryHeader {
   uint64_t ring, record_bytes, ring_records;  // bytes of a record; number of records
   uint64_t evaluation;
   uint64_t audit, audit_words;
-  int64_t ests, parameters, digests, evaluation_samples, evaluation_columns;
+  int64_t ests, parameters, digests, evaluation_samples, evaluation_columns, evaluation_numbers;
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
   // Build ids (core/base/process/build_id.h) of the first worker, required of all others (job_memory.h); 0: none yet.
   std::atomic<uint64_t> worker_build;  // program, worker library, LibTorch

@@ -30,10 +30,10 @@ class Draw {
     if (users && coin()) spec.train.terms = {text() + "1", "tokens", text() + "2"};
     const bool can_weigh = !users || spec.model.loss != Loss::output || !spec.train.terms.empty();
     if (can_weigh && coin()) spec.train.weight = Weight::tokens;
-    spec.checkpoint = {integer(0, 9), integer(1, 9), Best::none};
+    spec.checkpoint = {integer(0, 9), integer(1, 9), "none"};
     spec.ema = {real(0, 0.99), coin()};
-    if (users) spec.train.metrics = {text()};
-    spec.early_stop = {0, word<Metric>(), real(0, 1)};
+    if (users) spec.train.metrics = {text() + "m"};
+    spec.early_stop = {0, coin() ? "loss" : "accuracy", real(0, 1)};
     spec.resources.devices = coin() ? text() : std::to_string(integer(1, 9));
     spec.train.nonfinite = word<NonfinitePolicy>();
     spec.elastic.mode = word<ElasticMode>();

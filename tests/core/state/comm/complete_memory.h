@@ -18,6 +18,7 @@ inline MemoryPlan small_plan() {
   plan.digests = 9;
   plan.evaluation_samples = 11;
   plan.evaluation_columns = 2;
+  plan.evaluation_numbers = 3;
   plan.ring_records = 4;
   return plan;
 }

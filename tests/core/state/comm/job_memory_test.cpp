@@ -51,6 +51,8 @@ TEST_CASE("state copies and records start at whole cache lines, within their reg
   CHECK(address(results.counted) == first + 88);
   CHECK(address(results.column(0)) == first + 132);
   CHECK(address(results.column(1)) == first + 176);
+  CHECK(address(results.numbers) + 24 == first);
+  CHECK(address(results.numbers) % 64 == 0);
 }
 
 TEST_CASE("memory reads as zero at first, and the committed state is that of the step's copy") {

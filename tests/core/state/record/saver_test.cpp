@@ -14,7 +14,8 @@ namespace {
 
 TEST_CASE("the best evaluation is the first of the lowest loss, or of the highest accuracy; NaN is none") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  BestEvaluation loss(spec::Best::loss), accuracy(spec::Best::accuracy), none(spec::Best::none);
+  BestEvaluation loss("loss", true), accuracy("accuracy", false), none("none", false), f1("f1", false),
+      wer("wer", true);
   CHECK_FALSE(loss.step().has_value());
   CHECK_FALSE(loss.take({Step(1), nan, 0.1, 10}));
   CHECK(loss.take({Step(2), 3.0, 0.5, 10}));
@@ -31,6 +32,14 @@ TEST_CASE("the best evaluation is the first of the lowest loss, or of the highes
 
   CHECK_FALSE(none.take({Step(2), 3.0, 0.5, 10}));
   CHECK_FALSE(none.step().has_value());
+
+  CHECK_FALSE(f1.take({Step(1), 0.1, 0.9, 10}));  // without the metric
+  for (BestEvaluation* by : {&f1, &wer}) {
+    CHECK(by->take({Step(2), 3.0, 0.5, 10, {{"f1", 0.5}, {"wer", 0.5}}}));
+    CHECK_FALSE(by->take({Step(3), 1.0, 0.9, 10, {{"f1", nan}, {"wer", nan}}}));
+    CHECK(by->take({Step(4), 9.0, 0.1, 10, {{"f1", 0.6}, {"wer", 0.4}}}));
+    CHECK_FALSE(by->take({Step(5), 1.0, 0.9, 10, {{"f1", 0.4}, {"wer", 0.6}}}));
+  }
 }
 
 std::string stage_line(int64_t number, const std::string& devices = R"(["cpu","cpu:avx2"])") {

@@ -120,13 +120,16 @@ TEST_CASE("an evaluation is on record, of the epoch that its step ended in") {
 
 // Evaluations after steps 2, 4, 6, with the updates between them; how many of them the job survives.
 struct Stopping : EvaluatedWorker {
-  explicit Stopping(const std::string& section) : EvaluatedWorker("[early_stop]\n" + section) {}
+  explicit Stopping(const std::string& section, const std::string& train = "")
+      : EvaluatedWorker(train + "[early_stop]\n" + section) {}
   int64_t step = 0;
 
-  bool ends_with(float loss, bool right = false) {
+  // `numbers`: of the user's function.
+  bool ends_with(float loss, bool right = false, const std::vector<double>& numbers = {}) {
     for (int update = 0; update < 2; ++update, ++step)
       keep_early_stop(worker.job(), memory, Step(step), state(step), state(step + 1));
     evaluate(Step(step), loss, right);
+    std::ranges::copy(numbers, memory.evaluation().numbers);
     return ends_early(worker.job(), memory, Step(step), state(step));
   }
 };
@@ -163,6 +166,22 @@ TEST_CASE("what is better by min_delta or less is no better, for a loss that fal
   CHECK_FALSE(accuracy.ends_with(1, true));
   CHECK_FALSE(accuracy.ends_with(0, true));
   CHECK(accuracy.ends_with(0, false));
+}
+
+TEST_CASE("a metric of the user's own ends a job, by rising, or by falling where the job says so") {
+  const std::string train = "metrics_file = \"m.py:f\"\nmetrics_names = [\"f1\", \"wer\"]\nfalling = [\"wer\"]\n";
+  for (const bool falls : {false, true}) {
+    CAPTURE(falls);
+    Stopping job(std::string("patience = 1\nmetric = \"") + (falls ? "wer" : "f1") + "\"\n", train);
+    const auto ends_with = [&](double value) {
+      return job.ends_with(9, false, falls ? std::vector{0.0, 1 - value} : std::vector{value, 0.0});
+    };
+    CHECK_FALSE(ends_with(0.25));
+    CHECK_FALSE(ends_with(0.5));
+    CHECK(result_of_evaluation(job.worker.job(), job.memory).metrics.back() == (falls ? 0.5 : 0));
+    CHECK(job.worker.job().manifest().metric_names.back() == "wer");
+    CHECK(ends_with(0.375));
+  }
 }
 
 TEST_CASE("only evaluated steps end a job, and none is trained further before its evaluation") {

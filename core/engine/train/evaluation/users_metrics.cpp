@@ -1,0 +1,102 @@
+#include "core/engine/train/evaluation/users_metrics.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+
+#include "core/base/error.h"
+#include "core/base/files/memory_file.h"
+#include "core/base/json/json.h"
+#include "core/base/json/json_text.h"
+#include "core/base/process/child_process.h"
+#include "core/base/process/python.h"
+#include "core/state/checkpoint/models/output_parts.h"
+
+namespace estrain::train {
+namespace {
+
+constexpr const char* metrics_code =
+#include <estrain/python_metrics.inc>
+    ;
+
+constexpr const char* kSetting = "train.metrics_python";
+constexpr std::chrono::milliseconds kBetweenGlances{100};
+
+UsersPython python_of(const spec::JobSpec& spec) {
+  for (const std::string& named : {spec.train.metrics_python, spec.model.python, spec.data.python})
+    if (!named.empty()) return find_python(named, kSetting);
+  return find_python("", kSetting);
+}
+
+Json request(const spec::JobSpec& spec, const std::string& folder, int answer) {
+  const spec::CodePlace place(spec.train.metrics_file);
+  const checkpoint::WrittenOutputs outputs = checkpoint::outputs_in(folder);
+  Json columns = Json::array();
+  for (const checkpoint::OutputColumn& column : outputs.columns)
+    columns.push_back({{"name", column.name},
+                       {"type", column.type},
+                       {"sizes", column.sizes},
+                       {"path", checkpoint::rows_path(folder, column)}});
+  return {{"file", place.file},
+          {"function", place.name},
+          {"seed", static_cast<uint64_t>(spec.job.seed)},
+          {"names", spec.train.metrics_names},
+          {"rows", outputs.rows},
+          {"columns", std::move(columns)},
+          {"answer", answer}};
+}
+
+// The numbers do not depend on the device of the worker, which the environment tells to libraries, and sets of texts
+// have one order.
+std::vector<std::pair<std::string, std::string>> environment() {
+  return {{"OMP_NUM_THREADS", "1"},       {"MKL_NUM_THREADS", "1"},   {"OPENBLAS_NUM_THREADS", "1"},
+          {"ATEN_CPU_CAPABILITY", ""},    {"ONEDNN_MAX_CPU_ISA", ""}, {"MKL_CBWR", ""},
+          {"CUDA_VISIBLE_DEVICES", "-1"}, {"PYTHONHASHSEED", "0"}};
+}
+
+[[noreturn]] void refuse(const Json& told, const std::string& place) {
+  const std::string message = fmt::format("{} {}", place, told.at("error").get<std::string>());
+  const std::string trace = told.value("traceback", ""), advice = told.at("advice");
+  if (trace.empty()) throw Error(Fault::spec, message).advise(advice);
+  throw Error::make(Fault::spec, "{}\n{}", message, trace).advise(advice).caused_by("user_code");
+}
+
+std::vector<double> numbers_in(const Json& told) {
+  std::vector<double> numbers;
+  for (const std::string text : told.at("numbers")) numbers.push_back(std::strtod(text.c_str(), nullptr));
+  return numbers;
+}
+
+}  // namespace
+
+std::optional<std::vector<double>> users_metrics(const spec::JobSpec& spec, const std::string& folder,
+                                                 const std::function<bool()>& goes_on) {
+  const std::string& place = spec.train.metrics_file;
+  const UsersPython python = python_of(spec);
+  const UniqueFd answer = memory_file("estrain-metrics", ""), code = memory_file("estrain-metrics-code", metrics_code);
+  const UniqueFd job = memory_file("estrain-metrics-job", json_text(request(spec, folder, answer.get())));
+  ChildOptions options;
+  options.arguments = {python.program, fmt::format("/proc/self/fd/{}", code.get()), std::to_string(job.get()),
+                       "metrics"};  // for readers of the list of processes
+  options.inherited = {answer.get(), code.get(), job.get()};
+  options.environment = environment();
+  ChildProcess child = ChildProcess::start(options);
+  ChildEnd end;
+  while (!child.wait_for(kBetweenGlances, &end)) {
+    if (goes_on()) continue;
+    child.signal(SIGKILL);
+    child.wait();
+    return std::nullopt;
+  }
+  const Json told = Json::parse(read_memory_file(answer.get()), nullptr, false);
+  if (told.is_discarded()) {
+    throw Error::make(Fault::spec, "{}: {} ended with {} before the function returned", place, python.program,
+                      end.text())
+        .advise("its last lines of output, if any, say why; a system without free memory kills a process by SIGKILL")
+        .caused_by("user_code");
+  }
+  if (told.contains("error")) refuse(told, place);
+  return numbers_in(told);
+}
+
+}  // namespace estrain::train
