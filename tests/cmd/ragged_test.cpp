@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/base/files/files.h"
 #include "core/formats/h5/file.h"
@@ -37,13 +38,18 @@ std::string ragged_file(const ScratchFolder& folder) {
   for (const char* name : {"x.offsets", "kinds.offsets"})
     root.create_dataset(name, h5::Type::i64, {kSamples + 1}).write(h5::Type::i64, offsets.data());
   root.create_dataset("other", h5::Type::i64, {kSamples}).write(h5::Type::i64, other.data());
+  // As x, but the first sample is one row longer than in x, the second one shorter.
+  root.create_dataset("late", h5::Type::f32, {rows, 3}).write(h5::Type::f32, x.data());
+  ++offsets[1];
+  root.create_dataset("late.offsets", h5::Type::i64, {kSamples + 1}).write(h5::Type::i64, offsets.data());
   return folder / "ragged.h5";
 }
 
 // x [s0, s1, 3] -> linear to 2, dropout of a half, transposed to [s0, 2, s1]: logits of a class for each place.
-std::string tagger(int64_t length = 0) {
+// `least`: the least length for which the program was exported. `second`: another input, added to x.
+std::string tagger(int64_t length = 0, int64_t least = 2, const std::string& second = "") {
   ProgramParts parts = empty_program();
-  parts.model["range_constraints"]["s1"] = {{"min_val", 2}, {"max_val", nullptr}};
+  parts.model["range_constraints"]["s1"] = {{"min_val", least}, {"max_val", nullptr}};
   parts.add_stored("parameter", "layer.weight", "p_weight", meta_of({2, 3}, 7, true),
                    raw<float>({1, 2, 3, -1, 0.5f, 0.25f}));
   parts.add_stored("parameter", "layer.bias", "p_bias", meta_of({2}, 7, true), raw<float>({0.5f, -0.5f}));
@@ -54,9 +60,10 @@ std::string tagger(int64_t length = 0) {
     input["sizes"][static_cast<size_t>(d)] = object_of("as_expr", object_of("expr_str", symbol));
   }
   parts.add_input("x", input);
-  parts.nodes() = {
+  if (!second.empty()) parts.add_input(second, input);
+  const Json nodes = {
       call_of("torch.ops.aten.linear.default",
-              {{"input", tensor_argument("x")},
+              {{"input", tensor_argument(second.empty() ? "x" : "both")},
                {"weight", tensor_argument("p_weight")},
                {"bias", tensor_argument("p_bias")}},
               "linear", "layer"),
@@ -69,6 +76,10 @@ std::string tagger(int64_t length = 0) {
           "torch.ops.aten.transpose.int",
           {{"self", tensor_argument("dropout")}, {"dim0", object_of("as_int", 1)}, {"dim1", object_of("as_int", 2)}},
           "logits")};
+  if (!second.empty())
+    parts.nodes().push_back(call_of("torch.ops.aten.add.Tensor",
+                                    {{"self", tensor_argument("x")}, {"other", tensor_argument(second)}}, "both"));
+  for (const Json& node : nodes) parts.nodes().push_back(node);
   parts.set_output("logits");
   return parts.file();
 }
@@ -147,6 +158,92 @@ TEST_CASE("an evaluation's loss is a mean over places with a target, whatever th
         doctest::Approx(loss));
 }
 
+TEST_CASE("a program takes mini-batches of its lengths alone, and arrays of one length in each") {
+  const RaggedFiles files;
+  const auto trained = [&](const std::string& program, const Words& more) {
+    (void)files.folder.write("other.pt2", program);
+    std::filesystem::remove_all(files.folder / "other");
+    return estrain(with({"train", files.spec, "--run", files.folder / "other", "--set", "train.steps=2", "--set",
+                         "model.file=" + files.folder / "other.pt2"},
+                        more));
+  };
+  const Ended few = trained(tagger(0, 20), {});
+  INFO(few.shown());
+  CHECK(few.code == 2);
+  CHECK(few.says("the program takes x of lengths 20 to any, but this mini-batch has"));
+  CHECK(trained(tagger(0, 20), {"--set", "data.pad_multiple=30"}).code == 0);
+  const Words unsorted = {"--set", "data.bucket=0", "--set", "data.batch=1", "--set", "train.steps=18"};
+  const Ended unequal = trained(tagger(0, 2, "late"), unsorted);  // an epoch without evaluation samples
+  INFO(unequal.shown());
+  CHECK(unequal.code == 2);
+  CHECK(unequal.says("the program takes x and late of one length, but in this mini-batch they have"));
+  CHECK(trained(tagger(0, 2, "late"), with(unsorted, {"--set", "data.pad_multiple=32"})).code == 0);
+}
+
+bool has_dataset_python() { return std::filesystem::exists(ESTRAIN_PEERS_PYTHON); }
+
+// The samples of ragged_file(), from a Dataset. `lengths`: the Dataset's, as Python code.
+struct RaggedDataset : RaggedFiles {
+  std::string stored = spec;  // the same job on the HDF5 file
+
+  explicit RaggedDataset(const std::string& lengths = "{\"x\": self.each, \"kinds\": numpy.array(self.each)}") {
+    folder.write("data.py",
+                 "import numpy, torch\n"
+                 "class Train(torch.utils.data.Dataset):\n"
+                 "    def __init__(self):\n"
+                 "        self.each = [1 + i * 37 % 89 * (i * 37 % 89) // 320 for i in range(90)]\n"
+                 "        self.ends = numpy.cumsum(self.each)\n"
+                 "        self.lengths = " +
+                     lengths +
+                     "\n"
+                     "    def __len__(self):\n"
+                     "        return 90\n"
+                     "    def __getitem__(self, i):\n"
+                     "        rows = numpy.arange(self.ends[i] - self.each[i], self.ends[i])\n"
+                     "        flat = rows[:, None] * 3 + numpy.arange(3)\n"
+                     "        x = (flat * flat % 31).astype(numpy.float32) / numpy.float32(31)\n"
+                     "        return {\"other\": 1, \"x\": x, \"kinds\": (rows // 3 % 2).astype(numpy.int16)}\n");
+    const std::string was = "format = \"hdf5\"\npath = \"" + data + "\"";
+    std::string text = job();
+    text.replace(text.find(was), was.size(),
+                 "format = \"python\"\nfile = \"data.py:Train\"\npython = \"" ESTRAIN_PEERS_PYTHON "\"");
+    spec = folder.write("python.toml", text);
+  }
+};
+
+TEST_CASE("samples of any length from a Dataset have the bits of the same samples in an HDF5 file, on any placement" *
+          doctest::skip(!has_dataset_python())) {
+  const RaggedDataset files;
+  const Words more = {"--set", "data.pad_multiple=4"};
+  const std::string stored = train_on(files.folder, files.stored, "1", more);
+  CHECK(difference(stored, train_on(files.folder, files.spec, "cpu=1,cpu=3", more)).text == "");
+}
+
+TEST_CASE("samples of any length from a Dataset go over a resize, a killed worker, a stop and a resume" *
+          doctest::skip(!has_dataset_python())) {
+  const RaggedDataset files;
+  check_disturbed_job(files.folder, files.spec, {"3"}, {.steps = 3});
+}
+
+TEST_CASE("lengths of a Dataset that do not fit its samples are refused in words" *
+          doctest::skip(!has_dataset_python())) {
+  const auto refused = [](const RaggedDataset& files, const Words& more, const std::string& words) {
+    CAPTURE(words);
+    const Ended ended = estrain(with({"train", files.spec, "--run", files.folder / "refused"}, more));
+    INFO(ended.shown());
+    CHECK(ended.code == 2);
+    CHECK(ended.says(words));
+  };
+  refused(RaggedDataset("{\"x\": self.each, \"kinds\": [9] * 90}"), {}, "and the Dataset's lengths['kinds'] says 9");
+  refused(RaggedDataset("{\"x\": self.each[1:]}"), {}, "lengths['x'] is int64 [89], for 90 samples");
+  refused(RaggedDataset("None"), {"--set", "data.bucket=0", "--set", "data.pad_values=[]"},
+          "give lengths as a dictionary");
+  refused(RaggedDataset("None"), {"--set", "data.pad_values=[]"}, "data.bucket is for arrays of samples of any length");
+  const RaggedDataset files;
+  refused(files, {"--set", "data.pad_values=[\"other=1\"]"}, "data.pad_values: other is no ragged array");
+  refused(files, {"--set", "data.skip_bad=1"}, "data.skip_bad");
+}
+
 TEST_CASE("what does not fit ragged arrays is refused in words") {
   const RaggedFiles files;
   (void)files.folder.write("fixed.pt2", tagger(12));
@@ -158,7 +255,7 @@ TEST_CASE("what does not fit ragged arrays is refused in words") {
       {{"--set", "data.shuffle=false"}, "data.bucket needs data.shuffle = true"},
       {{"--set", "data.bucket=-1"}, "data.bucket"},
       {{"--set", "data.pad_multiple=0"}, "data.pad_multiple"},
-      {{"--set", "data.format=synthetic", "--set", "data.path="}, "belongs to data.format = \"hdf5\""},
+      {{"--set", "data.format=synthetic", "--set", "data.path="}, "belongs to data.format = \"hdf5\" or \"python\""},
   };
   for (const auto& [options, words] : cases) {
     CAPTURE(words);

@@ -103,51 +103,25 @@ std::optional<ArrayType> array_type(h5::Type stored) {
   return std::nullopt;
 }
 
-struct Array {
-  enum class Part { values, lengths, mask };  // lengths and masks are derived from a ragged array
-
-  Field field;
+struct Array : PaddedArray {
   Elements elements;  // of values
-  Part part = Part::values;
   std::shared_ptr<const std::byte> offsets_owner{};
   std::span<const int64_t> offsets{};  // of a ragged array and what is derived from it
-  std::vector<std::byte> pad{};        // an element
 
   int64_t begin(int64_t index) const { return offsets.empty() ? index : offsets[static_cast<size_t>(index)]; }
   int64_t length(int64_t index) const { return offsets.empty() ? 1 : begin(index + 1) - begin(index); }
-};
-
-// Writes a sample's part of one array, for a mini-batch of the length `length`. Returns the end.
-std::byte* write_part(const Array& array, int64_t index, int64_t length, std::byte* out) {
-  const size_t row = array.field.row_bytes();
-  const auto rows = static_cast<size_t>(array.length(index));
-  switch (array.part) {
-    case Array::Part::values: {
-      const auto first = static_cast<size_t>(array.begin(index));
-      if (rows > 0) std::memcpy(out, array.elements.first + first * row, rows * row);
-      out += rows * row;
-      const size_t missing = array.field.is_ragged ? static_cast<size_t>(length) * row - rows * row : 0;
-      for (size_t filled = 0; filled < missing; filled += array.pad.size())
-        std::memcpy(out + filled, array.pad.data(), array.pad.size());
-      return out + missing;
-    }
-    case Array::Part::lengths: {
-      const int64_t value = array.length(index);
-      std::memcpy(out, &value, sizeof value);
-      return out + sizeof value;
-    }
-    case Array::Part::mask:
-      std::memset(out, 1, rows);
-      std::memset(out + rows, 0, static_cast<size_t>(length) - rows);
-      return out + length;
+  // Writes a sample's part for a mini-batch of the length `length`. Returns the end.
+  std::byte* write_sample(int64_t index, int64_t length, std::byte* out) const {
+    const std::byte* values =
+        elements.first == nullptr ? nullptr : elements.first + static_cast<size_t>(begin(index)) * field.row_bytes();
+    return write(values, this->length(index), length, out);
   }
-  return out;
-}
+};
 
 class ArrayDataset : public Dataset {
  public:
-  ArrayDataset(std::vector<Array> arrays, int64_t samples, int64_t multiple)
-      : arrays_(std::move(arrays)), samples_(samples), multiple_(multiple) {
+  ArrayDataset(std::vector<Array> arrays, int64_t samples, const spec::DataSection& section)
+      : arrays_(std::move(arrays)), samples_(samples), section_(section) {
     std::vector<Field> fields;
     for (Array& array : arrays_) {
       if (array.field.is_ragged) array.field.dims[0] = longest(array, std::views::iota(int64_t{0}, samples));
@@ -175,14 +149,14 @@ class ArrayDataset : public Dataset {
   }
   void read_fields(int64_t index, const SampleDraw&, std::span<std::byte* const> out) const override {
     for (size_t i = 0; i < arrays_.size(); ++i)
-      write_part(arrays_[i], index, shape_.parts[i].is_ragged ? shape_.parts[i].dims[0] : 0, out[i]);
+      arrays_[i].write_sample(index, shape_.parts[i].is_ragged ? shape_.parts[i].dims[0] : 0, out[i]);
   }
   void read_run(const SampleRun& run) const override {
     std::vector<std::byte*> out = run.out;
     for (const int64_t index : run.indices) {
       if (run.is_abandoned()) return;
       for (size_t i = 0; i < arrays_.size(); ++i)
-        out[i] = write_part(arrays_[i], index, run.lengths.empty() ? 0 : run.lengths[i], out[i]);
+        out[i] = arrays_[i].write_sample(index, run.lengths.empty() ? 0 : run.lengths[i], out[i]);
     }
   }
 
@@ -190,13 +164,14 @@ class ArrayDataset : public Dataset {
   // The length of a ragged array in a mini-batch of these samples.
   template <typename Indices>
   int64_t longest(const Array& array, const Indices& indices) const {
-    int64_t most = 1;
+    int64_t most = 0;
     for (const int64_t index : indices) most = std::max(most, array.length(index));
-    return (most + multiple_ - 1) / multiple_ * multiple_;
+    return padded_length(most, section_);
   }
 
   std::vector<Array> arrays_;
-  int64_t samples_, multiple_;
+  const int64_t samples_;
+  const spec::DataSection section_;
   SampleShape shape_;
 };
 
@@ -267,25 +242,12 @@ void read_offsets(const DataFile& file, const h5::Group& root, const std::string
   require_offsets(file.path, offsets_of(name), array.offsets, root.dataset(name).shape().at(0));
 }
 
-// The ragged array that the lengths or mask `name` is derived from; empty: `name` is nothing derived.
-std::string source_of(const h5::Group& root, const std::string& name, std::string_view suffix) {
-  if (!name.ends_with(suffix)) return "";
-  const std::string source = name.substr(0, name.size() - suffix.size());
-  return is_ragged(root, source) ? source : "";
-}
-
-std::optional<Array> derived_array(const DataFile& file, const h5::Group& root, const std::string& name) {
-  const std::string of_lengths = source_of(root, name, kLengths), of_mask = source_of(root, name, kMask);
-  if (of_lengths.empty() && of_mask.empty()) return std::nullopt;
-  Array array;
-  array.field = {.name = name, .type = program::Type::i64, .dims = {}, .is_derived = true};
-  array.part = of_mask.empty() ? Array::Part::lengths : Array::Part::mask;
-  if (array.part == Array::Part::mask) {
-    array.field.type = program::Type::boolean;
-    array.field.dims = {0};
-    array.field.is_ragged = true;
-  }
-  read_offsets(file, root, of_mask.empty() ? of_lengths : of_mask, array);
+std::optional<Array> read_derived(const DataFile& file, const h5::Group& root, const std::string& name) {
+  std::optional<DerivedArray> derived =
+      derived_array(name, [&root](const std::string& source) { return is_ragged(root, source); });
+  if (!derived) return std::nullopt;
+  Array array{std::move(derived->array), {}, {}, {}};
+  read_offsets(file, root, derived->source, array);
   return array;
 }
 
@@ -345,42 +307,20 @@ std::map<std::string, double> pad_values(const spec::DataSection& section) {
   return values;
 }
 
-void take_pad(const std::string& path, double value, Array& array) {
+void take_pad(const std::string& source, double value, PaddedArray& array) {
   const auto element = element_of(array.field.type, value);
   if (!element) {
     throw Error::make(Fault::spec, "data.pad_values: {} of {} holds {}, which does not have the value {}",
-                      array.field.name, path, program::type_name(array.field.type), value)
+                      array.field.name, source, program::type_name(array.field.type), value)
         .advise("store the array in a wider type, or fill it with another value");
   }
   array.field.pad = value;
   array.pad = *element;
 }
 
-// Gives each ragged array the value that fills the ends of shorter samples.
-void take_pads(const std::string& path, const spec::DataSection& section, std::vector<Array>& arrays) {
-  const auto is_filled = [](const Array& array) { return array.field.is_ragged && !array.field.is_derived; };
-  std::vector<std::string> ragged;
-  for (Array& array : arrays) {
-    if (!is_filled(array)) continue;
-    ragged.push_back(array.field.name);
-    take_pad(path, 0, array);
-  }
-  for (const auto& [name, value] : pad_values(section)) {
-    const auto found = std::ranges::find_if(
-        arrays, [&, &wanted = name](const Array& array) { return array.field.name == wanted && is_filled(array); });
-    if (found == arrays.end()) {
-      throw Error::make(Fault::spec, "data.pad_values: {} is no ragged array that the model takes; these are: {}", name,
-                        ragged.empty() ? "none" : fmt::format("{}", fmt::join(ragged, ", ")))
-          .advise("a ragged array has its offsets beside it in the file, NAME.offsets");
-    }
-    take_pad(path, value, *found);
-  }
-  if (ragged.empty()) refuse_padding(section);
-}
-
 Array read_array(const DataFile& file, const h5::Group& root, const std::string& name) {
   if (!root.contains(name)) {
-    if (std::optional<Array> derived = derived_array(file, root, name)) return std::move(*derived);
+    if (std::optional<Array> derived = read_derived(file, root, name)) return std::move(*derived);
     throw unfit(file.path, fmt::format("lacks dataset {}, an input of the program; it has: {}", name, names_in(root)));
   }
   const h5::Dataset data = root.dataset(name);
@@ -475,6 +415,80 @@ void refuse_transforms(const spec::DataSection& section, const std::vector<std::
   }
 }
 
+std::byte* PaddedArray::write(const std::byte* values, int64_t rows, int64_t length, std::byte* out) const {
+  const auto count = static_cast<size_t>(rows);
+  switch (part) {
+    case Part::values: {
+      const size_t bytes = count * field.row_bytes();
+      if (bytes > 0) std::memcpy(out, values, bytes);
+      out += bytes;
+      const size_t missing = field.is_ragged ? static_cast<size_t>(length) * field.row_bytes() - bytes : 0;
+      for (size_t filled = 0; filled < missing; filled += pad.size()) std::memcpy(out + filled, pad.data(), pad.size());
+      return out + missing;
+    }
+    case Part::lengths:
+      std::memcpy(out, &rows, sizeof rows);
+      return out + sizeof rows;
+    case Part::mask:
+      std::memset(out, 1, count);
+      std::memset(out + count, 0, static_cast<size_t>(length) - count);
+      return out + length;
+  }
+  return out;
+}
+
+void take_pads(const std::string& source, const spec::DataSection& section, const std::vector<PaddedArray*>& arrays) {
+  const auto is_filled = [](const PaddedArray* array) { return array->field.is_ragged && !array->field.is_derived; };
+  std::vector<std::string> ragged;
+  for (PaddedArray* array : arrays) {
+    if (!is_filled(array)) continue;
+    ragged.push_back(array->field.name);
+    take_pad(source, 0, *array);
+  }
+  for (const auto& [name, value] : pad_values(section)) {
+    const auto found = std::ranges::find_if(arrays, [&, &wanted = name](const PaddedArray* array) {
+      return array->field.name == wanted && is_filled(array);
+    });
+    if (found == arrays.end()) {
+      throw Error::make(Fault::spec, "data.pad_values: {} is no ragged array that the model takes; these are: {}", name,
+                        ragged.empty() ? "none" : fmt::format("{}", fmt::join(ragged, ", ")))
+          .advise(section.format == spec::DataFormat::python
+                      ? "a ragged array has its lengths in the Dataset: lengths = {\"tokens\": [...]}"
+                      : "a ragged array has its offsets beside it in the file, NAME.offsets");
+    }
+    take_pad(source, value, **found);
+  }
+  if (ragged.empty()) refuse_padding(section);
+}
+
+int64_t padded_length(int64_t longest, const spec::DataSection& section) {
+  const int64_t multiple = section.pad_multiple;
+  return (std::max<int64_t>(longest, 1) + multiple - 1) / multiple * multiple;
+}
+
+std::optional<DerivedArray> derived_array(const std::string& name,
+                                          const std::function<bool(const std::string&)>& is_ragged) {
+  for (const std::string_view suffix : {kLengths, kMask}) {
+    if (!name.ends_with(suffix)) continue;
+    const std::string source = name.substr(0, name.size() - suffix.size());
+    if (!is_ragged(source)) continue;
+    PaddedArray array{.field = {.name = name, .type = program::Type::i64, .dims = {}, .is_derived = true},
+                      .part = PaddedArray::Part::lengths};
+    if (suffix == kMask) {
+      array.part = PaddedArray::Part::mask;
+      array.field.type = program::Type::boolean;
+      array.field.dims = {0};
+      array.field.is_ragged = true;
+    }
+    return DerivedArray{std::move(array), source};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> derived_names(const std::string& name) {
+  return {name + std::string(kLengths), name + std::string(kMask)};
+}
+
 void refuse_padding(const spec::DataSection& section) {
   const std::pair<bool, const char*> keys[] = {{!section.pad_values.empty(), "pad_values"},
                                                {section.pad_multiple != 1, "pad_multiple"},
@@ -482,7 +496,9 @@ void refuse_padding(const spec::DataSection& section) {
   for (const auto& [is_set, key] : keys) {
     if (!is_set) continue;
     throw Error::make(Fault::spec, "data.{} is for arrays of samples of any length, and the model takes none", key)
-        .advise("remove it, or store the array with its offsets: NAME and NAME.offsets");
+        .advise(section.format == spec::DataFormat::python
+                    ? "remove it, or give the Dataset the lengths of its arrays: lengths = {\"tokens\": [...]}"
+                    : "remove it, or store the array with its offsets: NAME and NAME.offsets");
   }
 }
 
@@ -501,8 +517,10 @@ std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vecto
           .advise(kArrayAdvice);
     samples = count;
   }
-  take_pads(file.path, section, arrays);
-  return std::make_unique<ArrayDataset>(std::move(arrays), samples, section.pad_multiple);
+  std::vector<PaddedArray*> padded;
+  for (Array& array : arrays) padded.push_back(&array);
+  take_pads(file.path, section, padded);
+  return std::make_unique<ArrayDataset>(std::move(arrays), samples, section);
 }
 
 std::vector<std::string> array_names(const std::string& path) {
@@ -521,8 +539,8 @@ std::vector<std::string> array_names(const std::string& path) {
     if (samples != most) continue;
     names.push_back(name);
     if (!is_ragged(root, name)) continue;
-    for (const std::string_view suffix : {kLengths, kMask})
-      if (const std::string made = name + std::string(suffix); !root.contains(made)) derived.push_back(made);
+    for (const std::string& made : derived_names(name))
+      if (!root.contains(made)) derived.push_back(made);
   }
   names.insert(names.end(), derived.begin(), derived.end());
   return names;

@@ -17,7 +17,9 @@
 // unless the file has arrays of these names.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,38 @@ bool is_labelled_pictures(const std::string& path, const std::vector<program::Us
 
 // Throws Fault::spec naming a key of `section` that transforms pictures: arrays are used unchanged.
 void refuse_transforms(const spec::DataSection& section, const std::vector<std::string>& names);
+
+// An array of a data set, of whatever format, as mini-batches have it: ragged arrays are padded.
+struct PaddedArray {
+  enum class Part { values, lengths, mask };  // lengths and masks are derived from a ragged array
+
+  SampleShape::Field field;
+  Part part = Part::values;
+  std::vector<std::byte> pad{};  // an element of a ragged array
+
+  // Writes a sample's part of the array for a mini-batch of the length `length`. The sample has `rows` rows at `values`
+  // (1 where the array is not ragged); a derived array has no values. Returns the end.
+  std::byte* write(const std::byte* values, int64_t rows, int64_t length, std::byte* out) const;
+};
+
+// Gives each ragged array the value of data.pad_values that fills the ends of shorter samples. Throws Fault::spec for a
+// value that the array's type does not have, for a name that is no ragged array, and for keys of ragged arrays where
+// none is. `source`: the data, for messages.
+void take_pads(const std::string& source, const spec::DataSection& section, const std::vector<PaddedArray*>& arrays);
+
+// The length of a mini-batch whose longest sample has `longest` rows.
+int64_t padded_length(int64_t longest, const spec::DataSection& section);
+
+// The array with the name `name` that is derived from one of the ragged arrays `ragged`, and that one's name; nothing
+// if no array is.
+struct DerivedArray {
+  PaddedArray array;
+  std::string source;
+};
+std::optional<DerivedArray> derived_array(const std::string& name,
+                                          const std::function<bool(const std::string&)>& is_ragged);
+// The names of what is derived from the ragged array `name`.
+std::vector<std::string> derived_names(const std::string& name);
 
 // Throws Fault::spec naming a key of `section` for ragged arrays.
 void refuse_padding(const spec::DataSection& section);

@@ -127,9 +127,26 @@ def make_set(place):
         raise Refused(f"gave a {type(made).__name__} without __len__ and __getitem__", "give a map-style Dataset")
     if getattr(made, "collate_fn", None) is not None:
         raise Refused("has a collate_fn, and mini-batches are stacked samples of one shape",
-                      "do in __getitem__ what collate_fn does for one sample, such as padding to a fixed length, and "
-                      "remove collate_fn")
+                      "do in __getitem__ what collate_fn does for one sample, and remove collate_fn; samples of several "
+                      "lengths are padded where the Dataset has their lengths: lengths = {\"tokens\": [...]}")
     return made
+
+
+def lengths_of(made):
+    """The lengths of samples that have lengths of their own, {array: int64 [samples]}, by the Dataset's `lengths`."""
+    given = getattr(made, "lengths", None)
+    if not isinstance(given, dict):
+        return {}
+    lengths = {}
+    for name, each in given.items():
+        try:
+            values = torch.as_tensor(each)
+        except (TypeError, ValueError, RuntimeError) as problem:
+            raise Refused(f"lengths[{name!r}]: {problem}", LENGTHS)
+        if values.is_floating_point() or values.shape != (len(made),) or (len(made) and int(values.min()) < 0):
+            raise Refused(f"lengths[{name!r}] is {described(values)}, for {len(made)} samples", LENGTHS)
+        lengths[str(name)] = values.to(torch.int64)
+    return lengths
 
 
 def classes_of(made):
@@ -160,6 +177,9 @@ TYPES = {torch.float32: "float32", torch.float64: "float64", torch.int8: "int8",
 BY_NAME = {name: kind for kind, name in TYPES.items()}
 SHAPES = ("return (image, class), an image float32 [channels, height, width]; (numbers, class), numbers float32 [n]; (tokens, "
           "next tokens), both int64 [n]; or a dictionary of arrays with the names of the model's inputs")
+
+
+LENGTHS = "give lengths as a dictionary: for each array with samples of several lengths, the length of each sample"
 
 
 def is_array(value):
@@ -204,8 +224,12 @@ def array(name, value):
     return {"name": name, "type": TYPES[value.dtype], "dims": list(value.shape)}
 
 
-def describe(sample):
+def describe(sample, lengths):
     """The kind, names, types and shapes of a sample."""
+    for name in lengths:
+        if not isinstance(sample, dict) or getattr(sample.get(name), "ndim", 0) == 0:
+            raise Refused(f"__getitem__ returned {described(sample)}, and the Dataset has the lengths of {name}",
+                          f"return a dictionary in which {name} is an array, or leave {name} out of lengths")
     if isinstance(sample, dict) and sample and all(isinstance(name, str) for name in sample):
         return {"kind": "fields", "arrays": [array(name, tensor(each, name)) for name, each in sample.items()]}
     if isinstance(sample, (tuple, list)) and len(sample) == 2:
@@ -222,7 +246,8 @@ def describe(sample):
 class Slots:
     """The places in shared memory for the samples of a set. `layout`: from data_processes.cpp."""
 
-    def __init__(self, layout, descriptor):
+    def __init__(self, layout, descriptor, lengths):
+        self.lengths = lengths
         self.kind, self.arrays = layout["kind"], layout["arrays"]
         self.memory = mmap.mmap(descriptor, layout["slots"] * layout["bytes"])
         os.close(descriptor)
@@ -243,7 +268,7 @@ class Slots:
     def target_at(self, at, count):
         return torch.frombuffer(self.memory, dtype=torch.int64, count=count, offset=at) if count else None
 
-    def put(self, slot, sample):
+    def put(self, slot, sample, index):
         views = self.slots[slot]
         if self.kind == "fields":
             if not isinstance(sample, dict):
@@ -251,7 +276,10 @@ class Slots:
             for each, view in zip(self.arrays, views):
                 if each["name"] not in sample:
                     raise Refused(f"lacks {each['name']}; it has: {', '.join(map(str, sample))}", SHAPES)
-                self.copy(view, tensor(sample[each["name"]], each["name"]), each["name"])
+                value = tensor(sample[each["name"]], each["name"])
+                if each["ragged"]:
+                    view = self.rows(view, value, int(self.lengths[each["name"]][index]), each["name"])
+                self.copy(view, value, each["name"])
             return
         if not isinstance(sample, (tuple, list)) or len(sample) != 2:
             raise Refused(f"__getitem__ returned {described(sample)}; sample 0 has an input and a target", SHAPES)
@@ -263,10 +291,17 @@ class Slots:
         self.targets[slot][0] = operator.index(sample[1])
 
     @staticmethod
+    def rows(view, value, length, what):
+        if value.dim() > 0 and value.shape[0] != length:
+            raise Refused(f"{what} has the length {value.shape[0]}, and the Dataset's lengths[{what!r}] says {length}",
+                          "give the lengths of what __getitem__ returns")
+        return view[:length]
+
+    @staticmethod
     def copy(view, value, what):
         if value.dtype != view.dtype or value.shape != view.shape:
             raise Refused(f"{what} is {described(value)}; in sample 0 it is {described(view)}",
-                          "give all samples one type and shape: resize, crop or pad in __getitem__")
+                          "give all samples one type and shape: resize, crop or pad in __getitem__; or " + LENGTHS)
         view.copy_(value)
 
 
@@ -275,7 +310,7 @@ def read(made, epoch, index):
     return made[index]
 
 
-def work(sets, channel):
+def work(sets, lengths, channel):
     """A data worker: answers each request, until the socket is closed."""
     slots = {}
     while True:
@@ -285,7 +320,7 @@ def work(sets, channel):
         if not message.startswith(b"{"):
             number, epoch, index, slot = REQUEST.unpack(message)
             try:
-                slots[number].put(slot, read(sets[number], epoch, index))
+                slots[number].put(slot, read(sets[number], epoch, index), index)
                 channel.send(DONE)
             except BaseException as error:
                 report(channel, error, f"{named(JOB['sets'][number])}: sample {index}")
@@ -293,36 +328,36 @@ def work(sets, channel):
         order = json.loads(message)
         number = order["set"]
         if descriptors:
-            slots[number] = Slots(order, descriptors[0])
+            slots[number] = Slots(order, descriptors[0], lengths[number])
             continue
         try:
-            shape = describe(read(sets[number], order["epoch"], 0))
+            shape = describe(read(sets[number], order["epoch"], 0), lengths[number])
             channel.send(json.dumps({**shape, "imported": imported()}).encode())
         except BaseException as error:
             report(channel, error, f"{named(JOB['sets'][number])}: sample 0")
 
 
-def become_worker(sets, parent, channel, notes):
+def become_worker(sets, lengths, parent, channel, notes):
     CONTROL.close()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         os._exit(1)
     faulthandler.enable(notes)
     faulthandler.register(signal.SIGUSR2, notes)
-    work(sets, socket.socket(fileno=channel))
+    work(sets, lengths, socket.socket(fileno=channel))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def fork_worker(sets, channel, notes):
+def fork_worker(sets, lengths, channel, notes):
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
     child = os.fork()
     if child == 0:
         try:
-            become_worker(sets, parent, channel, notes)
+            become_worker(sets, lengths, parent, channel, notes)
         finally:
             os._exit(1)
     os.close(channel)
@@ -342,22 +377,27 @@ def how_ended(child):
 
 
 def serve():
-    sets = []
+    sets, lengths = [], []
     for place in JOB["sets"]:
         try:
             sets.append(make_set(place))
-            place.update(samples=len(sets[-1]), classes=classes_of(sets[-1]))
+            lengths.append(lengths_of(sets[-1]))
+            place.update(samples=len(sets[-1]), classes=classes_of(sets[-1]), ragged=list(lengths[-1]))
         except BaseException as error:
             report(CONTROL, error, named(place))
             return
-    CONTROL.send(json.dumps({"sets": [{"samples": place["samples"], "classes": place["classes"]}
+    with open(JOB["lengths"], "wb") as file:
+        for each in lengths:
+            for values in each.values():
+                file.write(struct.pack(f"={len(values)}q", *values.tolist()))
+    CONTROL.send(json.dumps({"sets": [{name: place[name] for name in ("samples", "classes", "ragged")}
                                       for place in JOB["sets"]]}).encode())
     while True:
         message, descriptors, _, _ = socket.recv_fds(CONTROL, 4096, 2)
         if not message:
             return
         order = json.loads(message)
-        answer = how_ended(order["ended"]) if "ended" in order else fork_worker(sets, *descriptors)
+        answer = how_ended(order["ended"]) if "ended" in order else fork_worker(sets, lengths, *descriptors)
         CONTROL.send(json.dumps(answer).encode())
 
 

@@ -131,6 +131,7 @@ struct DataProcesses::SlotLayout {
       list.push_back({{"name", arrays[i].name},
                       {"type", program::type_name(arrays[i].type)},
                       {"dims", arrays[i].dims},
+                      {"ragged", arrays[i].is_ragged},
                       {"at", at[i]}});
     }
     return {{"set", set},     {"kind", kind_name(shape.kind)}, {"arrays", list},
@@ -143,9 +144,20 @@ struct DataProcesses::Slots {
   SlotLayout layout;
   std::shared_ptr<const std::byte> memory;
 
+  const std::byte* slot_of(int64_t number) const {
+    return memory.get() + static_cast<size_t>(number) % layout.slots * layout.bytes;
+  }
+
+  // Gives the arrays of the run's sample `number` to `take`.
+  void give_sample(int64_t number, const Take& take) const {
+    std::vector<const std::byte*> arrays;
+    for (const size_t at : layout.at) arrays.push_back(slot_of(number) + at);
+    take(static_cast<size_t>(number), arrays);
+  }
+
   // Copies the run's sample `number` to its place.
   void copy_sample(int64_t number, const SampleShape& shape, const SampleRun& run) const {
-    const std::byte* slot = memory.get() + static_cast<size_t>(number) % layout.slots * layout.bytes;
+    const std::byte* slot = slot_of(number);
     const auto place = static_cast<size_t>(number);
     for (size_t i = 0; i < layout.arrays.size(); ++i) {
       const size_t bytes = layout.arrays[i].bytes();
@@ -237,13 +249,15 @@ DataProcesses::DataProcesses(DataCode code) : code_(std::move(code)) {
   Json sets = Json::array();
   for (const std::string& set : code_.sets)
     sets.push_back({{"file", spec::CodePlace(set).file}, {"name", spec::CodePlace(set).name}});
-  const UniqueFd job =
-      memory_file("estrain-data-job", json_text({{"socket", other.get()}, {"seed", code_.seed}, {"sets", sets}}));
+  const UniqueFd lengths = memory_file("estrain-data-lengths", "");
+  const UniqueFd job = memory_file(
+      "estrain-data-job",
+      json_text({{"socket", other.get()}, {"seed", code_.seed}, {"sets", sets}, {"lengths", lengths.get()}}));
   const UniqueFd host = memory_file("estrain-data-host", host_code);
   ChildOptions options;
   options.arguments = {code_.python.program, fmt::format("/proc/self/fd/{}", host.get()), std::to_string(job.get()),
                        "data"};  // for readers of the list of processes
-  options.inherited = {other.get(), job.get(), host.get()};
+  options.inherited = {other.get(), job.get(), host.get(), lengths.get()};
   // The samples of a job do not depend on the device of the worker.
   options.environment = {{"OMP_NUM_THREADS", "1"},
                          {"MKL_NUM_THREADS", "1"},
@@ -267,10 +281,7 @@ DataProcesses::DataProcesses(DataCode code) : code_(std::move(code)) {
     }
     const Json reply = parse_json(made, "the data sets");
     if (is_failure(reply)) throw users_error(reply);
-    for (const Json& set : reply.at("sets")) {
-      sets_.push_back({set.at("samples"), std::nullopt});
-      if (!set.at("classes").is_null()) sets_.back().classes = set.at("classes").get<int64_t>();
-    }
+    take_sets(reply.at("sets"), read_memory_file(lengths.get()));
   } catch (...) {
     {
       std::lock_guard lock(mutex_);
@@ -279,6 +290,21 @@ DataProcesses::DataProcesses(DataCode code) : code_(std::move(code)) {
     changed_.notify_all();
     keeper_.join();
     throw;
+  }
+}
+
+void DataProcesses::take_sets(const Json& sets, std::string_view lengths) {
+  for (const Json& set : sets) {
+    Set& taken = sets_.emplace_back(Set{set.at("samples"), std::nullopt});
+    if (!set.at("classes").is_null()) taken.classes = set.at("classes").get<int64_t>();
+    for (const std::string name : set.at("ragged")) {
+      std::vector<int64_t>& own = taken.lengths[name];
+      own.resize(static_cast<size_t>(taken.samples));
+      const size_t bytes = own.size() * sizeof own[0];
+      if (lengths.size() < bytes) throw Error::make(Fault::bug, "data processes: lengths of {} are missing", name);
+      std::memcpy(own.data(), lengths.data(), bytes);
+      lengths.remove_prefix(bytes);
+    }
   }
 }
 
@@ -374,7 +400,7 @@ DataProcesses::FirstSample DataProcesses::first_sample(size_t set) {
   return {shape_of(reply), reply.at("imported")};
 }
 
-void DataProcesses::read(size_t set, const SampleShape& shape, const SampleRun& run) {
+void DataProcesses::read(size_t set, const SampleShape& shape, const SampleRun& run, const Take& take) {
   Lease lease(*this);
   Worker& worker = lease.worker();
   const Slots& slots = worker.slots_of(set, shape);
@@ -390,7 +416,11 @@ void DataProcesses::read(size_t set, const SampleShape& shape, const SampleRun& 
     if (sent == read) break;  // the rest is abandoned
     await_reply(worker, set, run.indices[static_cast<size_t>(read)], &reply);
     if (reply != kDone) throw users_error(parse_json(reply, "a data worker"));
-    slots.copy_sample(read, shape, run);
+    if (take) {
+      slots.give_sample(read, take);
+    } else {
+      slots.copy_sample(read, shape, run);
+    }
   }
   lease.is_sound();
 }

@@ -10,7 +10,9 @@
 // A sample goes through a slot of a data worker's shared memory, which is made once: `slots` samples may be under way.
 // Messages are packets of sockets. To the maker, and back, JSON:
 //
-//   {"sets": [{"samples", "classes"}]} once the sets are made; {} and two descriptors (a socket, a file for tracebacks)
+//   {"sets": [{"samples", "classes", "ragged": [names]}]} once the sets are made, and their lengths are in the file
+//   "lengths" of the job: int64, for each set and each ragged array one for each sample; {} and two descriptors (a
+//   socket, a file for tracebacks)
 //   -> {"pid"}; {"ended": pid} -> {"how"}
 //
 // To a data worker:
@@ -24,10 +26,14 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -54,6 +60,8 @@ class DataProcesses {
   struct Set {
     int64_t samples = 0;
     std::optional<int64_t> classes;  // of the Dataset's `classes`
+    // Of the Dataset's `lengths`: for each ragged array the length of each sample.
+    std::map<std::string, std::vector<int64_t>> lengths = {};
   };
   struct FirstSample {
     SampleShape shape;
@@ -73,10 +81,14 @@ class DataProcesses {
   // Reads the set's first sample. Throws as read().
   FirstSample first_sample(size_t set);
 
-  // Reads the samples of `run`; `shape` says which arrays. A data worker that is needed and does not exist yet is
-  // started. Throws Fault::spec for an exception of the user's code and for a sample of another shape, Fault::peer if
-  // the data worker ended or hangs: each names the sample.
-  void read(size_t set, const SampleShape& shape, const SampleRun& run);
+  // Takes the arrays of the run's sample at `place`, where shape() has them: of a ragged one the sample's rows.
+  using Take = std::function<void(size_t place, std::span<const std::byte* const> arrays)>;
+
+  // Reads the samples of `run`, in order; `shape` says which arrays, ragged ones with the length of the longest sample.
+  // `take` puts each sample to its place; by default the samples lie one behind another. A data worker that is needed
+  // and does not exist yet is started. Throws Fault::spec for an exception of the user's code and for a sample of
+  // another shape, Fault::peer if the data worker ended or hangs: each names the sample.
+  void read(size_t set, const SampleShape& shape, const SampleRun& run, const Take& take = {});
 
  private:
   struct SlotLayout;
@@ -84,6 +96,7 @@ class DataProcesses {
   class Worker;
   class Lease;
 
+  void take_sets(const Json& sets, std::string_view lengths);
   void keep_maker(const ChildOptions& options);
   Json ask_maker(const Json& order, const std::vector<int>& descriptors);
   std::unique_ptr<Worker> start_worker();

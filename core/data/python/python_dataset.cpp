@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
@@ -47,9 +50,22 @@ std::string words_for(const SampleShape& shape) {
   return describe_arrays(shape);
 }
 
-// The arrays that the model takes, in the model's order; without names, all arrays.
+using Lengths = std::map<std::string, std::vector<int64_t>>;
+
+// The arrays that the model takes, in the model's order; without names, all arrays, and what is derived from them.
+std::vector<std::string> names_taken(const SampleShape& shape, std::vector<std::string> names, const Lengths& lengths) {
+  if (!names.empty()) return names;
+  const auto has = [&shape](const std::string& name) {
+    return std::ranges::find(shape.parts, name, &SampleShape::Field::name) != shape.parts.end();
+  };
+  for (const SampleShape::Field& part : shape.parts) names.push_back(part.name);
+  for (const auto& [name, of_samples] : lengths)
+    std::ranges::copy_if(derived_names(name), std::back_inserter(names), [&](const auto& made) { return !has(made); });
+  return names;
+}
+
+// The arrays of sample 0 with these names.
 SampleShape chosen(const SampleShape& shape, const std::vector<std::string>& names, const std::string& set) {
-  if (shape.kind != SampleShape::Kind::fields || names.empty()) return shape;
   std::vector<SampleShape::Field> fields;
   for (const std::string& name : names) {
     const auto found = std::ranges::find(shape.parts, name, &SampleShape::Field::name);
@@ -63,15 +79,105 @@ SampleShape chosen(const SampleShape& shape, const std::vector<std::string>& nam
   return SampleShape::fields(std::move(fields));
 }
 
+// The arrays of a set whose samples have lengths of their own.
+class RaggedArrays {
+ public:
+  // `shape`: of sample 0. `set`: its name, for messages.
+  RaggedArrays(const SampleShape& shape, const std::vector<std::string>& names, const Lengths& lengths,
+               const DataRequest& request, const std::string& set)
+      : section_(request.section) {
+    std::vector<std::string> read;  // from the user's code
+    for (const std::string& name : names_taken(shape, names, lengths)) {
+      const bool is_own = std::ranges::find(shape.parts, name, &SampleShape::Field::name) != shape.parts.end();
+      const auto is_ragged = [&](const std::string& source) { return lengths.contains(source); };
+      auto derived = is_own ? std::nullopt : derived_array(name, is_ragged);
+      const std::string source = derived ? derived->source : name;
+      const auto of_source = lengths.find(source);
+      const auto at = std::ranges::find(read, source) - read.begin();
+      if (at == std::ssize(read)) read.push_back(source);
+      arrays_.push_back({derived ? std::move(derived->array) : PaddedArray{}, static_cast<size_t>(at),
+                         of_source == lengths.end() ? nullptr : &of_source->second});
+    }
+    stored_ = chosen(shape, read, set);
+    std::vector<PaddedArray*> padded;
+    for (Array& array : arrays_) {
+      padded.push_back(&array);
+      describe(array);
+    }
+    take_pads(set, section_, padded);
+  }
+
+  const SampleShape& stored() const { return stored_; }
+  SampleShape shape() const {
+    std::vector<SampleShape::Field> fields;
+    for (const Array& array : arrays_) fields.push_back(array.field);
+    return SampleShape::fields(std::move(fields));
+  }
+  int64_t length(int64_t index) const {
+    int64_t sum = 0;
+    for (const Array& array : arrays_)
+      if (array.field.is_ragged && !array.field.is_derived) sum += array.rows(index);
+    return sum;
+  }
+  std::vector<int64_t> lengths_of(std::span<const int64_t> indices) const {
+    std::vector<int64_t> lengths;
+    for (const Array& array : arrays_) {
+      int64_t most = 0;
+      for (const int64_t index : indices) most = std::max(most, array.rows(index));
+      lengths.push_back(array.field.is_ragged ? padded_length(most, section_) : 0);
+    }
+    return lengths;
+  }
+  // Writes a sample behind the samples before it; `out` moves on.
+  void write(int64_t index, std::span<const std::byte* const> values, std::span<const int64_t> lengths,
+             std::vector<std::byte*>& out) const {
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      const Array& array = arrays_[i];
+      const int64_t longest = array.field.is_ragged ? array.field.dims[0] : 0;
+      out[i] = array.write(values[array.source], array.rows(index), lengths.empty() ? longest : lengths[i], out[i]);
+    }
+  }
+
+ private:
+  struct Array : PaddedArray {
+    size_t source;                        // among the arrays read from the user's code
+    const std::vector<int64_t>* lengths;  // of the samples; null: not ragged
+
+    int64_t rows(int64_t index) const { return lengths == nullptr ? 1 : (*lengths)[static_cast<size_t>(index)]; }
+  };
+
+  // Completes the descriptions of an array, and of the array that it comes from.
+  void describe(Array& array) {
+    SampleShape::Field& stored = stored_.parts[array.source];
+    const int64_t longest = array.lengths == nullptr ? 0 : std::ranges::max(*array.lengths);
+    if (array.lengths != nullptr) {
+      stored.is_ragged = true;
+      stored.dims[0] = std::max<int64_t>(longest, 1);
+    }
+    if (!array.field.is_derived) array.field = stored;
+    if (array.field.is_ragged) array.field.dims[0] = padded_length(longest, section_);
+  }
+
+  const spec::DataSection section_;
+  std::vector<Array> arrays_;
+  SampleShape stored_;
+};
+
 class PythonDataset : public Dataset {
  public:
   // `classes`: 0 if unknown.
   PythonDataset(std::shared_ptr<DataProcesses> processes, size_t set, SampleShape shape, int64_t classes)
       : processes_(std::move(processes)), set_(set), shape_(std::move(shape)), classes_(classes) {}
+  PythonDataset(std::shared_ptr<DataProcesses> processes, size_t set, RaggedArrays ragged)
+      : processes_(std::move(processes)), set_(set), shape_(ragged.shape()), classes_(1), ragged_(std::move(ragged)) {}
 
   int64_t size() const override { return processes_->sets()[set_].samples; }
   SampleShape shape() const override { return shape_; }
   int64_t classes() const override { return classes_; }
+  int64_t length(int64_t index) const override { return ragged_ ? ragged_->length(index) : 0; }
+  std::vector<int64_t> lengths_of(std::span<const int64_t> indices) const override {
+    return ragged_ ? ragged_->lengths_of(indices) : std::vector<int64_t>{};
+  }
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override {
     read_run(run_of(index, draw, {out_input}, out_target));
   }
@@ -79,6 +185,7 @@ class PythonDataset : public Dataset {
     read_run(run_of(index, draw, {out.begin(), out.end()}, nullptr));
   }
   void read_run(const SampleRun& run) const override {
+    if (ragged_) return read_ragged(run);
     processes_->read(set_, shape_, run);
     if (classes_ > 0 && !run.is_abandoned()) check_targets(run);
   }
@@ -90,6 +197,13 @@ class PythonDataset : public Dataset {
             .out = std::move(out),
             .targets = targets,
             .is_abandoned = [] { return false; }};
+  }
+
+  void read_ragged(const SampleRun& run) const {
+    std::vector<std::byte*> out = run.out;
+    processes_->read(set_, ragged_->stored(), run, [&](size_t place, std::span<const std::byte* const> values) {
+      ragged_->write(run.indices[place], values, run.lengths, out);
+    });
   }
 
   void check_targets(const SampleRun& run) const {
@@ -107,6 +221,7 @@ class PythonDataset : public Dataset {
   const size_t set_;
   const SampleShape shape_;
   const int64_t classes_;
+  const std::optional<RaggedArrays> ragged_;
 };
 
 struct Opened {
@@ -118,6 +233,27 @@ struct Opened {
 int64_t classes_of(const DataProcesses& processes, const DataRequest& request, const SampleShape& shape) {
   if (shape.kind == SampleShape::Kind::fields) return 1;
   return request.classes.value_or(processes.sets().front().classes.value_or(0));
+}
+
+// `first`: the shape of sample 0.
+std::unique_ptr<Dataset> make_set(const std::shared_ptr<DataProcesses>& processes, size_t set, const SampleShape& first,
+                                  const DataRequest& request) {
+  const Lengths& lengths = processes->sets()[set].lengths;
+  const std::string& name = processes->name(set);
+  if (lengths.empty()) {
+    refuse_padding(request.section);
+    const bool is_whole = first.kind != SampleShape::Kind::fields || request.arrays.empty();
+    const SampleShape shape = is_whole ? first : chosen(first, request.arrays, name);
+    return std::make_unique<PythonDataset>(processes, set, shape, classes_of(*processes, request, shape));
+  }
+  if (request.section.skip_bad > 0) {
+    throw Error::make(Fault::spec,
+                      "data.skip_bad: the samples of {} have lengths of their own, and the sample in the "
+                      "place of a bad one would have another length",
+                      name)
+        .advise("remove data.skip_bad, and leave bad samples out in the Dataset");
+  }
+  return std::make_unique<PythonDataset>(processes, set, RaggedArrays(first, request.arrays, lengths, request, name));
 }
 
 void add_modules(std::vector<DataFile>& files, const std::string& code, const std::vector<std::string>& imported) {
@@ -138,14 +274,14 @@ Opened open_sets(const DataRequest& request) {
     const int64_t samples = processes->sets()[set].samples;
     if (samples == 0) throw Error::make(Fault::corrupt, "{} has no samples", processes->name(set));
     const DataProcesses::FirstSample first = processes->first_sample(set);
-    const SampleShape shape = chosen(first.shape, request.arrays, processes->name(set));
+    std::unique_ptr<Dataset> made = make_set(processes, set, first.shape, request);
+    const SampleShape shape = made->shape();
     opened.files.push_back({.what = set == 0 ? "training samples" : "evaluation samples",
                             .path = processes->name(set),
                             .content = {},
                             .samples = fmt::format("{} samples, {}", samples, words_for(shape))});
     add_modules(opened.files, spec::CodePlace(request.section.file).file, first.imported);
-    opened.sets.push_back(
-        std::make_unique<PythonDataset>(processes, set, shape, classes_of(*processes, request, shape)));
+    opened.sets.push_back(std::move(made));
   }
   return opened;
 }

@@ -9,12 +9,17 @@
 //   {name: array}          arrays by name, for a user's model, stacked as by DataLoader: a number is an array without
 //                          dimensions, int64 or float64
 //
+// Arrays by name may be ragged: `lengths` of the Dataset is then a dictionary with the length of each sample of such an
+// array. Mini-batches are padded as those of ragged HDF5 arrays (formats/hdf5_arrays.h), with NAME_lengths and
+// NAME_mask.
+//
 // Each sample is read with torch's, Python's and numpy's generators seeded from (job.seed, epoch, sample) alone, epoch
 // -1 in evaluations (data_host.py, seed_of_sample()): a sample has the same bits whichever process reads the sample,
 // before or after a resize.
 //
 // The identity of the data (files/identity.h): the files of the code, the modules that the code imports from its own
-// folder or below, and for each set the number of samples, with the types and shapes of the arrays.
+// folder or below, and for each set the number of samples, with the types and shapes of the arrays; of a ragged array
+// the length of the longest sample.
 
 #include "core/data/formats/format.h"
 

@@ -246,19 +246,20 @@ std::vector<SpecKey<JobSpec>> data_keys() {
           .means("Mini-batches that a worker reads ahead; 0: tuned at run time, so that the worker does not wait "
                  "for data."),
       ESTRAIN_KEY(data.pad_values)
-          .only("data.format", {"hdf5"})
-          .means("What fills the end of the shorter samples of a ragged array (NAME with NAME.offsets), "
+          .only("data.format", {"hdf5", "python"})
+          .means("What fills the end of the shorter samples of a ragged array (NAME with NAME.offsets, or with lengths "
+                 "of a Dataset), "
                  "[\"labels=-100\", \"pixels=0.5\"]; other ragged arrays are filled with 0."),
       ESTRAIN_KEY(data.pad_multiple)
           .min(1)
           .max(kMostUnits)
-          .only("data.format", {"hdf5"})
+          .only("data.format", {"hdf5", "python"})
           .means("The length of a mini-batch of a ragged array is that of its longest sample, rounded up to a multiple "
                  "of this: fewer different lengths."),
       ESTRAIN_KEY(data.bucket)
           .min(0)
           .max(kMostUnits)
-          .only("data.format", {"hdf5"})
+          .only("data.format", {"hdf5", "python"})
           .means("Steps whose samples are sorted by their length in ragged arrays, so that a step's samples are about "
                  "equally long and little is padded; the steps keep a random order. 0: not sorted."),
   };
