@@ -97,6 +97,8 @@ void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task
                                                   .libtorch_cuda = build_of(ESTRAIN_LIBTORCH_CUDA_BUILD)}));
   job.update(job_of(spec.model, python));
   job["portable"] = spec.job.kernels == spec::Kernels::portable;
+  job["terms"] = spec.train.terms;
+  job["metrics"] = spec.train.metrics;
   job["library"] = worker_library_path(library);
   PythonCommand command = python_command(python, host_code, job);
   for (const UniqueFd& file : command.kept) ::fcntl(file.get(), F_SETFD, 0);  // stay open for the next program

@@ -8,6 +8,7 @@
 
 #include "core/base/files/files.h"
 #include "core/base/json/json.h"
+#include "core/state/record/logs/metrics.h"
 #include "job.h"
 
 namespace estrain::testing {
@@ -209,6 +210,38 @@ TEST_CASE("a LightningModule trains by its steps, and what they log becomes term
   CHECK(in_python.first == terms);
   CHECK(in_python.second == metrics);
   CHECK(losses_of(files.folder / "python") == losses_of(files.folder / "program"));
+
+  // A term has its own name, whichever others are named.
+  const std::string models[] = {
+      "name = \"program\", file = \"" + program + "\", eval_file = \"" + (files.folder / "lit-eval.pt2") + "\"",
+      "name = \"python\", file = \"" + net + "\", python = \"" ESTRAIN_PEERS_PYTHON "\""};
+  for (const std::string& model : models) {
+    CAPTURE(model);
+    const auto trained = [&](const std::string& run, const std::string& names, const std::string& of_evaluations) {
+      return estrain({"train", files.job(model), "--run", files.folder / run, "--devices", "2", "--set",
+                      "train.terms=" + names, "--set", "train.metrics=" + of_evaluations});
+    };
+    std::filesystem::remove_all(files.folder / "one");
+    const Ended one = trained("one", "[\"right\"]", "[]");
+    INFO(one.shown());
+    REQUIRE(one.code == 0);
+    const auto steps = record::read_metrics(files.folder / "one/metrics.jsonl").steps;
+    REQUIRE(steps.size() == terms.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
+      REQUIRE(steps[i].terms.size() == 1);
+      CHECK(static_cast<double>(steps[i].terms[0].second) == terms[i].at("right").get<double>());
+    }
+    const Ended unknown = trained("none", "[\"wrong\"]", "[]"), late = trained("late", "[]", "[\"val_wrong\"]");
+    INFO(unknown.shown());
+    CHECK(unknown.code == 2);
+    CHECK(unknown.says("train.terms names wrong, and"));
+    CHECK(unknown.says("penalty, right"));
+    INFO(late.shown());
+    CHECK(late.code == 2);
+    CHECK(late.says("train.metrics names val_wrong, and"));
+    std::filesystem::remove_all(files.folder / "none");
+    std::filesystem::remove_all(files.folder / "late");
+  }
 }
 
 TEST_CASE("a LightningModule that steps its optimizers itself, or gives no loss, is refused" *

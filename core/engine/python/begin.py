@@ -102,8 +102,9 @@ def has_steps(module):
 def with_steps(module, batch):
     """Makes training_step the forward of a LightningModule in train() mode, and validation_step in eval() mode. Forward's
     arguments are the parts of `batch`; without an example, an input and a target. Forward returns the loss, and then the
-    tensors of one element that the step logs, one for each name, in the order of the first log. A step's own calls of the
-    module compute as before. The optimizers and schedules of the module are not used.
+    tensors of one element that the step logs, one for each name: first the names of train.terms (in evaluations, of
+    train.metrics), then the others in the order of the first log. A step's own calls of the module compute as before. The
+    optimizers and schedules of the module are not used.
 
     `module.logged` then has the names by the mode, and `module.not_logged` other logged values: {name: type}."""
     if getattr(module, "automatic_optimization", True) is False:
@@ -124,7 +125,7 @@ def with_steps(module, batch):
             finally:
                 self._logged = None
             self.logged[self.training] = list(kept)
-            return (loss, *(value.detach().reshape(()).float() for value in kept.values()))
+            return (loss, *(value.detach().reshape(()).float() for value in in_order(kept, self.training)))
 
         def _loss(self, batch):
             step = self.training_step if self.training or not is_users(whole, "validation_step") else self.validation_step
@@ -155,6 +156,16 @@ def with_steps(module, batch):
     module.__class__ = WithSteps
     module._logged, module.logged, module.not_logged = None, {}, {}
     return module
+
+
+def in_order(logged, trains):
+    """The logged tensors: those of the job's names in the order of the names, then the others."""
+    key, step = ("terms", "training_step") if trains else ("metrics", "validation_step")
+    names = JOB.get(key, [])
+    for name in names:
+        if name not in logged:
+            raise Refused(f"train.{key} names {name}, and {step} logs {', '.join(logged) or 'nothing'} as tensors of one element")
+    return [logged[name] for name in names] + [value for name, value in logged.items() if name not in names]
 
 
 def names_of_parts(batch):

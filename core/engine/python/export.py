@@ -171,9 +171,19 @@ def save(module, args, kwargs, path, trains, precision, ragged):
     program = traced(module, args, kwargs, ragged)
     refuse_operators(program)
     marks = TRAINING_MARK | {"estrain.notes": json.dumps(notes_of(module, args, kwargs))} if trains else {}
+    if hasattr(module, "not_logged"):  # its forward is a LightningModule's step (with_steps of begin.py)
+        marks["estrain.logged"] = json.dumps(logged_by(module, args, kwargs))
     if not works_at_other(module, args, kwargs, program, precision, ragged):
         marks["estrain.precision"] = precision
     torch.export.save(program, path, extra_files=marks)
+
+
+def logged_by(module, args, kwargs):
+    """The names that a LightningModule's step logs, in the order of forward's outputs."""
+    run = copied(module)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        run(*args, **kwargs)
+    return run.logged[run.training]
 
 
 def traced(module, args, kwargs, ragged):

@@ -139,7 +139,9 @@ struct Program {
   bool is_marked_training = false;  // set by `estrain export`
   // The only precision in which the program computes as its module does, if the export says so: "fp32" or "bf16".
   std::string precision;
-  std::vector<std::string> notes;    // the export's notes on the program, for `estrain check`
+  std::vector<std::string> notes;  // the export's notes on the program, for `estrain check`
+  // Of a LightningModule's step: the names of the outputs behind the first, as the step logs them.
+  std::optional<std::vector<std::string>> logged{};
   std::vector<std::string> modules;  // every module's name, in the order of named_modules()
   std::vector<StoredTensor> parameters, buffers, constants;
   std::vector<UserInput> inputs;                       // tensors; the user's further arguments are fixed in the calls

@@ -192,6 +192,12 @@ void Reader::read_marks() {
     const ZipArchive::Bytes word = archive_.member(marks + "precision");
     program_.precision.assign(reinterpret_cast<const char*>(word.data()), word.size());
   }
+  if (archive_.contains(marks + "logged")) {
+    const Json logged = json_member(archive_, marks + "logged");
+    if (!logged.is_array()) throw damaged_program("the names of its outputs are not a list");
+    program_.logged.emplace();
+    for (const Json& name : logged) program_.logged->push_back(text(name));
+  }
   if (!archive_.contains(marks + "notes")) return;
   const Json notes = json_member(archive_, marks + "notes");
   if (!notes.is_array()) throw damaged_program("its notes are not a list");

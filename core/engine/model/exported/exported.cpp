@@ -338,6 +338,25 @@ std::vector<torch::Tensor> Exported::outputs(RunnableProgram& part, const MiniBa
   return part.plan->run(inputs);
 }
 
+std::vector<torch::Tensor> Exported::in_order(const RunnableProgram& part, std::vector<torch::Tensor> outputs,
+                                              const std::vector<std::string>& wanted, const char* key) const {
+  const Program& program = part.program ? *part.program : *training_.program;
+  if (!program.logged || outputs.size() != program.logged->size() + 1) return outputs;
+  std::vector<std::string> names = *program.logged;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const auto found = std::find(names.begin(), names.end(), wanted[i]);
+    if (found == names.end()) {
+      throw Error::make(Fault::spec, "{} names {}, and the step in {} logs {}", key, wanted[i], program.path,
+                        program.logged->empty() ? "nothing" : fmt::format("{}", fmt::join(*program.logged, ", ")))
+          .advise("name what the step logs");
+    }
+    const auto from = found - names.begin(), to = static_cast<std::ptrdiff_t>(i);
+    std::rotate(names.begin() + to, names.begin() + from, names.begin() + from + 1);
+    std::rotate(outputs.begin() + to + 1, outputs.begin() + from + 1, outputs.begin() + from + 2);
+  }
+  return outputs;
+}
+
 void Exported::require_lengths(const RunnableProgram& part, const std::vector<torch::Tensor>& inputs) const {
   std::map<std::string, size_t> first;  // input of each symbol
   const Program& program = part.program ? *part.program : *training_.program;

@@ -66,8 +66,16 @@ class Exported : public UsersModel {
   // Throws Fault::spec if the program does not take the lengths of the mini-batch's ragged arrays.
   void require_lengths(const RunnableProgram& part, const std::vector<torch::Tensor>& inputs) const;
   std::vector<torch::Tensor> outputs(RunnableProgram& part, const MiniBatch& batch);
-  std::vector<torch::Tensor> train_outputs(const MiniBatch& batch) override { return outputs(training_, batch); }
-  std::vector<torch::Tensor> evaluation_outputs(const MiniBatch& batch) override { return outputs(evaluation_, batch); }
+  // Where the outputs have names: those named by `wanted` (the key `key`) follow the first in this order, then the
+  // others. Throws Fault::spec for a name that the outputs lack.
+  std::vector<torch::Tensor> in_order(const RunnableProgram& part, std::vector<torch::Tensor> outputs,
+                                      const std::vector<std::string>& wanted, const char* key) const;
+  std::vector<torch::Tensor> train_outputs(const MiniBatch& batch) override {
+    return in_order(training_, outputs(training_, batch), loss_wanted().terms, "train.terms");
+  }
+  std::vector<torch::Tensor> evaluation_outputs(const MiniBatch& batch) override {
+    return in_order(evaluation_, outputs(evaluation_, batch), wanted().outputs, "train.metrics");
+  }
   const std::vector<InputSource>& sources() const override { return training_.sources; }
 
   RunnableProgram training_;
