@@ -112,21 +112,59 @@ const uint8_t* copied(const ImageBytes& image) {
 
 int64_t fixed_point(double value) { return static_cast<int64_t>(std::floor(value * 65536.0 + 0.5)); }
 
+// Makes the columns [begin, end) of the row at `row` black.
+void blacken(const ImageBytes& image, uint8_t* row, int64_t begin, int64_t end) {
+  for (int64_t column = begin; column < end; ++column)
+    for (int64_t c = 0; c < image.channels; ++c) row[column * image.pixel_step + c * image.channel_step] = 0;
+}
+
+// The places in `source` that the pixels of a row come from, all inside the image, in 16.16 fixed point.
+struct Line {
+  const uint8_t* source;
+  int64_t width, x, y, right_x, right_y;
+};
+
+template <int64_t channels>
+void copy_line(const ImageBytes& image, Line line, uint8_t* out, int64_t count) {
+  if (count == 0) return;
+  const int64_t step = image.pixel_step, channel_step = image.channel_step;
+  const uint8_t* first = line.source + ((line.y >> 16) * line.width + (line.x >> 16)) * step;
+  if (line.right_x == int64_t{1} << 16 && line.right_y == 0) {  // neighbours come from neighbours
+    const bool is_packed = channel_step == 1;
+    for (int64_t c = 0; c < (is_packed ? 1 : channels); ++c)
+      std::copy_n(first + c * channel_step, count * step, out + c * channel_step);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i, line.x += line.right_x, line.y += line.right_y, out += step) {
+    const uint8_t* in = line.source + ((line.y >> 16) * line.width + (line.x >> 16)) * step;
+    for (int64_t c = 0; c < channels; ++c) out[c * channel_step] = in[c * channel_step];
+  }
+}
+
 void move_pixels(const ImageBytes& image, const image::Size& size, const Affine& from) {
   const uint8_t* source = copied(image);
   const int64_t right_x = fixed_point(from.a), right_y = fixed_point(from.d), down_x = fixed_point(from.b),
                 down_y = fixed_point(from.e);
   int64_t first_x = fixed_point(from.c + from.a * 0.5 + from.b * 0.5),
           first_y = fixed_point(from.f + from.d * 0.5 + from.e * 0.5);
+  const auto is_inside = [&](int64_t column) {
+    const int64_t x = (first_x + column * right_x) >> 16, y = (first_y + column * right_y) >> 16;
+    return x >= 0 && x < size.width && y >= 0 && y < size.height;
+  };
   uint8_t* out = image.first;
-  for (int64_t row = 0; row < size.height; ++row, first_x += down_x, first_y += down_y) {
-    int64_t x = first_x, y = first_y;
-    for (int64_t column = 0; column < size.width; ++column, x += right_x, y += right_y, out += image.pixel_step) {
-      const int64_t at_x = x >> 16, at_y = y >> 16;
-      const bool is_inside = at_x >= 0 && at_x < size.width && at_y >= 0 && at_y < size.height;
-      const uint8_t* in = source + (at_y * size.width + at_x) * image.pixel_step;
-      for (int64_t c = 0; c < image.channels; ++c)
-        out[c * image.channel_step] = is_inside ? in[c * image.channel_step] : uint8_t{0};
+  for (int64_t row = 0; row < size.height;
+       ++row, first_x += down_x, first_y += down_y, out += size.width * image.pixel_step) {
+    // The columns that come from inside the image follow each other: a row comes from a straight line.
+    int64_t begin = 0, end = size.width;
+    while (begin < end && !is_inside(begin)) ++begin;
+    while (end > begin && !is_inside(end - 1)) --end;
+    const Line line{source, size.width, first_x + begin * right_x, first_y + begin * right_y, right_x, right_y};
+    blacken(image, out, 0, begin);
+    blacken(image, out, end, size.width);
+    if (image.channels == 3) {
+      copy_line<3>(image, line, out + begin * image.pixel_step, end - begin);
+    } else {
+      copy_line<1>(image, line, out + begin * image.pixel_step, end - begin);
     }
   }
 }
