@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <variant>
 
 #include "core/engine/operators/portable.h"
 #include "core/engine/operators/scan.h"
@@ -122,6 +123,113 @@ TEST_CASE("Muon's step has singular values near 1, for wide and tall matrices, t
       CHECK(values.min().item<double>() > 0.5);
       CHECK(values.max().item<double>() < 1.3);
       CHECK(at::allclose(whole.slots[0], whole.gradient * 0.1));
+    }
+  }
+}
+
+// The formulas of the optimizers in float64, one parameter after another: by the papers, not in the order of an update.
+struct Formula {
+  Tensor parameter, gradient;
+  std::vector<Tensor> slots;
+
+  void update(const optim::Lamb& o) {
+    const auto step = static_cast<double>(o.step);
+    slots[0] = o.beta1 * slots[0] + (1 - o.beta1) * gradient;
+    slots[1] = o.beta2 * slots[1] + (1 - o.beta2) * gradient.square();
+    const Tensor mean = slots[0] / (1 - std::pow(o.beta1, step)), square = slots[1] / (1 - std::pow(o.beta2, step));
+    const Tensor change = mean / (square.sqrt() + o.eps) + o.weight_decay * parameter;
+    double ratio = 1;
+    if (o.weight_decay != 0 || o.always_adapt) {
+      const double length = parameter.norm().item<double>(), of_change = change.norm().item<double>();
+      if (length > 0 && of_change > 0) ratio = length / of_change;
+      if (o.trust_clip && ratio > 1) ratio = 1;
+    }
+    parameter = parameter - o.lr * ratio * change;
+  }
+
+  void update(const optim::Adafactor& o) {
+    const auto step = static_cast<double>(o.step);
+    const double decay = 1 - std::pow(step, o.beta2_decay);
+    Tensor variance;
+    if (gradient.dim() > 1) {
+      slots[0] = decay * slots[0] + (1 - decay) * gradient.square().mean({-1}, true);
+      slots[1] = decay * slots[1] + (1 - decay) * gradient.square().mean({-2}, true);
+      variance = slots[0] * slots[1] / slots[0].mean({-2}, true).clamp_min(o.eps1);
+    } else {
+      variance = slots[0] = decay * slots[0] + (1 - decay) * gradient.square();
+    }
+    const Tensor direction = gradient / variance.clamp_min(o.eps1 * o.eps1).sqrt();
+    const double size = direction.square().mean().sqrt().item<double>();
+    const double of_parameter = parameter.square().mean().sqrt().item<double>();
+    const double rate = std::min(o.lr, 1 / std::sqrt(step)) * std::max(o.eps2, of_parameter);
+    parameter = parameter * (1 - o.lr * o.weight_decay) - rate / std::max(1.0, size / o.d) * direction;
+  }
+
+  void update(const optim::Muon& o) {
+    slots[0] = o.momentum * slots[0] + (1 - o.momentum) * gradient;
+    Tensor x = o.nesterov ? o.momentum * slots[0] + (1 - o.momentum) * gradient : slots[0];
+    x = x / x.norm().clamp_min(o.eps);
+    for (int64_t k = 0; k < o.iterations; ++k) {
+      const Tensor gram = x.matmul(x.t());
+      x = o.coefficients[0] * x + (o.coefficients[1] * gram + o.coefficients[2] * gram.matmul(gram)).matmul(x);
+    }
+    const auto rows = static_cast<double>(x.size(0)), columns = static_cast<double>(x.size(1));
+    const double by_sides = o.adjust == spec::AdjustLr::original ? std::sqrt(std::max(1.0, rows / columns))
+                                                                 : 0.2 * std::sqrt(std::max(rows, columns));
+    parameter = parameter * (1 - o.lr * o.weight_decay) - o.lr * by_sides * x;
+  }
+};
+
+bool is_near(const Tensor& found, const Tensor& due) {
+  return at::allclose(found.to(torch::kDouble), due, /*rtol=*/1e-4, /*atol=*/1e-6);
+}
+
+// Cases in which each setting and each limit of a formula counts.
+std::vector<Case> cases_of_formulas() {
+  std::vector<Case> all = cases();
+  optim::Lamb lamb = std::get<optim::Lamb>(all[0].settings);
+  lamb.weight_decay = 0;
+  all.push_back({"lamb that is not adapted", lamb, {7}, {{7}, {7}}});
+  lamb.always_adapt = true;
+  lamb.eps = 0.1;
+  all.push_back({"lamb that is always adapted", lamb, {7}, {{7}, {7}}});
+  lamb.weight_decay = 1e-3;
+  lamb.trust_clip = true;
+  all.push_back({"lamb with a limit of the ratio", lamb, {2}, {{2}, {2}}});
+  optim::Adafactor fast = {.lr = 9, .beta2_decay = -0.5, .eps1 = 1e-7, .eps2 = 1e-3, .d = 0.3};
+  all.push_back({"adafactor whose steps limit the rate", fast, {4, 6}, {{4, 1}, {1, 6}}});
+  fast.lr = 0.05;
+  fast.eps2 = 5;
+  all.push_back({"adafactor of a small parameter", fast, {4, 6}, {{4, 1}, {1, 6}}});
+  fast.eps1 = 0.9;
+  all.push_back({"adafactor of small gradients", fast, {4, 6}, {{4, 1}, {1, 6}}});
+  all.push_back({"adafactor of a small vector", fast, {9}, {{9}}});
+  optim::Muon other = kMuon;
+  other.adjust = spec::AdjustLr::match_rms_adamw;
+  other.eps = 40;
+  other.iterations = 2;
+  all.push_back({"muon of a short direction, wide", other, {4, 9}, {{4, 9}}});
+  all.push_back({"muon, tall, with Nesterov's momentum", kMuon, {9, 4}, {{9, 4}}});
+  return all;
+}
+
+TEST_CASE("three updates follow the formulas of the optimizers, with every setting") {
+  std::vector<Case> all = cases_of_formulas();
+  for (Case& each : all) {
+    CAPTURE(std::string(each.name));
+    Whole whole = each.parameter();
+    Formula formula{whole.parameter.to(torch::kDouble), {}, {}};
+    for (const Tensor& slot : whole.slots) formula.slots.push_back(slot.to(torch::kDouble));
+    for (int64_t step = 1; step <= 3; ++step) {
+      CAPTURE(step);
+      whole.gradient = made_up(each.sizes, 1.9 * static_cast<double>(step));
+      formula.gradient = whole.gradient.to(torch::kDouble);
+      if (auto* lamb = std::get_if<optim::Lamb>(&each.settings)) lamb->step = step;
+      if (auto* adafactor = std::get_if<optim::Adafactor>(&each.settings)) adafactor->step = step;
+      whole.update(each.settings);
+      std::visit([&](const auto& settings) { formula.update(settings); }, each.settings);
+      CHECK(is_near(whole.parameter, formula.parameter));
+      for (size_t k = 0; k < whole.slots.size(); ++k) CHECK(is_near(whole.slots[k], formula.slots[k]));
     }
   }
 }
