@@ -121,6 +121,33 @@ TEST_CASE("a longer cycle: resizes, a kill and a repeated resume leave no trace"
   CHECK(difference(run, same).text == "");
 }
 
+TEST_CASE("a run that goes back to a checkpoint from before the change makes the change there by itself, on record") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", job_to_lengthen(kCycle));
+  const Words often = set_keys({"checkpoint.every=8", "checkpoint.keep=9"});
+  const std::string run = train_on(folder, spec, "2", often);
+  REQUIRE(resume_with(run, {"train.steps=20", "schedule.period=20"}).code == 0);
+  for (const int64_t step : checkpoint_steps(run))
+    if (step > 8) fs::remove(fmt::format("{}/checkpoints/step-{:09}.h5", run, step));
+  const std::string kept = read_file(run + "/changes.jsonl");
+  write_file_atomically(run + "/changes.jsonl", "");  // without the record the change is a user's edit
+  const Ended edited = resume_with(run, {});
+  INFO(edited.shown());
+  CHECK(edited.code == 2);
+  write_file_atomically(run + "/changes.jsonl", kept);
+  const Ended again = resume_with(run, {});
+  INFO(again.shown());
+  REQUIRE(again.code == 0);
+  CHECK(again.says("continues from step 8 with another schedule"));
+  CHECK(last_step(run) == 20);
+  REQUIRE(changes_of(run).size() == 1);
+  CHECK(changes_of(run)[0].at("step") == 8);
+
+  const std::string same = train_on(folder, spec, "1", with(often, set_keys({"train.steps=8"})));
+  REQUIRE(resume_with(same, {"train.steps=20", "schedule.period=20"}).code == 0);
+  CHECK(difference(run, same).text == "");
+}
+
 TEST_CASE("a longer run says what follows the end of its schedule") {
   const ScratchFolder folder;
   const std::string spec =
