@@ -93,6 +93,11 @@ void add_agent(CLI::App& app, Action& chosen) {
                    "With --pool: devices of this host, as for train (default: a CPU device for each core)")
       ->check(not_empty())
       ->needs(pool);
+  verb->add_option("--memory", arguments->pool.memory,
+                   "With --pool: memory of this host for the pool's jobs, such as 64GB (default: the machine's, or the "
+                   "cgroup's limit, less a sixteenth)")
+      ->transform(CLI::AsSizeValue(true))
+      ->needs(pool);
   verb->add_option(
       "--name", setup.name,
       "What device lists call this host: nodeB in nodeB/cpu (default: its name in Slurm, or else the host's own)");

@@ -194,6 +194,7 @@ class Check {
       if (const int64_t steps = total_steps(); steps > 0) all["total_steps"] = steps;
       if (verdict_) all["work"] = work();
       if (verdict_ && report_ && report_->seconds) all["mini_batch_seconds"] = mini_batch_seconds();
+      if (job_.size) all["memory_needs"] = codec::fields_of(launch::host_needs(job_));
       all["checks"] = launch::to_json(findings_);
       fmt::print("{}\n", json_text(all));
       return code;

@@ -45,6 +45,13 @@ void add_footers(CLI::App& app, const std::string& name) {
     add_footers(*part, name.empty() ? part->get_name() : name + " " + part->get_name());
 }
 
+// `--alone=3` is an error, not `--alone`.
+void refuse_values_of_flags(CLI::App& app) {
+  const auto is_flag = [](const CLI::Option* option) { return option->get_items_expected_max() == 0; };
+  for (CLI::Option* option : app.get_options(is_flag)) option->disable_flag_override();
+  for (CLI::App* part : app.get_subcommands(nullptr)) refuse_values_of_flags(*part);
+}
+
 using AddCommand = void (*)(CLI::App&, cmd::Action&);
 
 struct CommandGroup {
@@ -166,6 +173,7 @@ int run(int argc, char** argv, bool as_json) {
   cmd::Action chosen;
   add_commands(app, chosen);
   add_footers(app, "");
+  refuse_values_of_flags(app);
   std::vector<std::string> words(argv + 1, argv + std::max(argc, 1));
   if (!words.empty() && words[0] == "version") words[0] = "--version";
   if (!words.empty() && !words[0].starts_with('-')) refuse_unknown_verb(app, words[0]);

@@ -49,6 +49,10 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
           "By how much a guest (submit --background) may lengthen the steps of the job beside it: 5%; a guest that "
           "does more in three windows in a row leaves this job for good (default: the one before; at first 5%)")
       ->transform(as_part());
+  verb->add_option("--memory", options->memory,
+                   "Memory of this host for the pool's jobs, such as 64GB: a job starts and grows where it fits beside "
+                   "the others (default: the machine's, or the cgroup's limit, less a sixteenth)")
+      ->transform(CLI::AsSizeValue(true));
   verb->add_option("--seed", options->seed, "Seed of a new pool for policies that choose at random (default 1)");
   verb->callback([options, &chosen] {
     chosen = [options] {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/process/memory_use.h"
 #include "core/base/visible_text.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/run/launch/preflight/devices.h"
@@ -50,6 +51,42 @@ void add_guests_to(Json& status, const State& state) {
   }
   status["guest_device_seconds"] = held;
   status["tolerance"] = state.tolerance;
+}
+
+// The memory of hosts with devices, and the part that the jobs there need.
+void add_memory_to(Json& status, const State& state) {
+  status["memory"] = status["waits_for_memory"] = Json::array();
+  std::map<std::string, std::map<dispatch::JobId, int64_t>> workers;
+  for (const Slot& slot : state.slots) {
+    workers.try_emplace(slot.host());
+    for (const dispatch::JobId id : {slot.holder, slot.guest})
+      if (id != 0) ++workers[slot.host()][id];
+  }
+  for (const auto& [host, bytes] : state.memory) {
+    if (!workers.contains(host)) continue;
+    double needed = 0;
+    for (const auto& [id, count] : workers[host]) needed += state.jobs.at(id).memory.needs.with(count);
+    status["memory"].push_back({{"host", host}, {"bytes", bytes}, {"needed", needed}});
+  }
+  for (const auto& [id, job] : state.jobs) {
+    if (job.phase == Phase::waiting && job.memory.waits_since > 0)
+      status["waits_for_memory"].push_back({{"job", id}, {"reason", job.reason}});
+  }
+}
+
+std::string format_memory(const Json& status) {
+  const auto bytes = [](const Json& value) { return format_bytes(static_cast<uint64_t>(value.get<double>())); };
+  std::string text;
+  for (const Json& one : status.at("memory")) {
+    const std::string host = one.at("host").get<std::string>();
+    text += fmt::format("memory       {}{} of {} needed by jobs\n", host.empty() ? "" : visible_in_line(host) + ": ",
+                        bytes(one.at("needed")), bytes(one.at("bytes")));
+  }
+  for (const Json& one : status.at("waits_for_memory")) {
+    text += fmt::format("waits        job {}: {}\n", one.at("job").get<int64_t>(),
+                        visible_in_line(one.at("reason").get<std::string>()));
+  }
+  return text;
 }
 
 // ", job 3, guest 5"
@@ -158,6 +195,7 @@ Json status_json(const State& state, bool is_served, double now) {
       status["batches"].push_back({{"job", id}, {"batch", job.batch_in_force()}, {"lr_factor", job.batch.lr_factor}});
   }
   add_guests_to(status, state);
+  add_memory_to(status, state);
   status["charge_s"] = state.charge;
   return status;
 }
@@ -177,6 +215,7 @@ std::string format_status(const Json& status) {
   for (const auto& [user, seconds] : status.at("users").items())
     text += fmt::format("  {:<12} {:.0f} device-seconds of late\n", visible_in_line(user), seconds.get<double>());
   text += format_guests(status);
+  text += format_memory(status);
   for (const Json& one : status.at("batches")) {
     text += fmt::format("batch        job {}: {} samples, learning rates times {:.6g}\n", one.at("job").get<int64_t>(),
                         one.at("batch").get<int64_t>(), one.at("lr_factor").get<double>());

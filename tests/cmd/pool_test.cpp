@@ -297,6 +297,7 @@ TEST_CASE("what a pool refuses, it refuses by name, and nothing is lost") {
     CHECK(pool.ask("submit", {spec, "--min", "3", "--max", "2"}).code == 2);
     CHECK(pool.ask("submit", {spec, "--set", "resources.devices=cuda:0"}).code == 2);
     CHECK(pool.ask("submit", {folder / "none.toml"}).code == 2);
+    for (const char* flag : {"--alone=3", "--background=no"}) CHECK(pool.ask("submit", {spec, flag}).code == 2);
     CHECK(pool.ask("list").says("no jobs"));
     CHECK(pool.ask("policy", {"srtf"}).code == 0);
     CHECK(estrain({"pool", "devices", "add", where, "cpu"}).code == 0);

@@ -84,6 +84,11 @@ class Change {
     return held;
   }
 
+  static Target together(Target one, const Target& other) {
+    for (const auto& [group, count] : other) one[group] += count;
+    return one;
+  }
+
   // Returns whether the job has too many devices of a group, or a device asked back.
   bool has_too_many(const Job& job) const {
     return std::ranges::any_of(slots_held_by(job.id),
@@ -129,6 +134,8 @@ class Change {
     for (const auto& [group, count] : job.target) {
       if (free_slots(state_, group, job) < count) return;
     }
+    if (!has_memory_for(state_, job, job.target)) return;
+    job.memory.waits_since = 0;
     give_free(job, job.target);
     job.phase = Phase::starting;
     if (!job.started) job.started = state_.seen;
@@ -146,7 +153,7 @@ class Change {
       if (more > free_slots(state_, group, job)) return;
       missing[group] = more;
     }
-    if (missing.empty()) return;
+    if (missing.empty() || !has_memory_for(state_, job, job.target)) return;
     underway_.asked[job.id] = {held_by(job.id), job.target};
     GrowJob action{.job = job.id};
     action.added = give_free(job, std::move(missing));
@@ -168,6 +175,7 @@ class Change {
     std::erase_if(left, [](const auto& entry) { return entry.second <= 0; });
     const auto is_free = [&](const auto& entry) { return free_slots(state_, entry.first, job) >= entry.second; };
     if (action.given_back.empty() || left.empty() || !std::ranges::all_of(left, is_free)) return false;
+    if (!has_memory_for(state_, job, together(held_by(job.id), left))) return false;
     underway_.asked[job.id] = {held_by(job.id), job.target};
     action.added = give_free(job, left);
     action.all.insert(action.all.end(), action.added.begin(), action.added.end());

@@ -19,7 +19,9 @@
 //   6. the batch of a job is changed only if the owner allows it, and within the owner's range. The run tells the
 //      batch in force: a change whose answer is lost is neither forgotten nor made twice;
 //   7. a guest (Request::background) delays and shrinks no other job: others take the guest's device as if it were
-//      free, and the guest is told to leave in the same turn.
+//      free, and the guest is told to leave in the same turn;
+//   8. no job starts, or grows, on a host whose memory does not hold the job beside the host's other jobs, as far as
+//      memory and needs are known (State::memory, JobMemory::needs). Jobs that are up are not stopped for memory.
 //
 // Guests are the background jobs of S. Park et al., "Efficient Strong Scaling Through Burst Parallel Training"
 // (DeepPool, MLSys 2022), section 5. A guest gets free CPUs on one host, else one CPU of a job: beside each device is
@@ -33,7 +35,7 @@
 // Policies that weigh jobs see the same order as Job::weight.
 //
 // One folder of small rules: requests.cpp (of users), jobs.cpp (news of jobs and hosts), batches.cpp, schedule.cpp
-// (targets, by the policy), guests/ and bring_about.cpp (from targets to actions).
+// (targets, by the policy), memory/ (targets that fit), guests/ and bring_about.cpp (from targets to actions).
 
 #include <vector>
 

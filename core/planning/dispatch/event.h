@@ -94,7 +94,10 @@ struct Checked {  // the answer to CheckJob
   std::string work = {};                            // decides how long a mini-batch takes on a device; empty: not known
   std::map<std::string, double> mini_batches = {};  // s on each type of device, as far as profiles tell
   double gradient_bytes = 0;                        // of all parameters; 0: not known
-  ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work, mini_batches, gradient_bytes)
+  MemoryNeeds memory = {};
+  std::string program = {};                         // JobMemory::program
+  ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work, mini_batches, gradient_bytes, memory,
+                 program)
 };
 struct TrainingBegan {
   static constexpr std::string_view name = "training_began";
@@ -109,7 +112,8 @@ struct Progressed {  // decides nothing: the next TimePassed does
   int64_t devices = 0;                              // held by the job
   int64_t devices_at_work = 0;                      // the part of `devices` used by the job
   std::map<std::string, double> mini_batches = {};  // s of an EST's on each type of device, as workers measure
-  ESTRAIN_FIELDS(job, step, total_steps, step_seconds, devices, devices_at_work, mini_batches)
+  double worker_bytes = 0;                          // of the job's largest worker at its peak; 0: not known
+  ESTRAIN_FIELDS(job, step, total_steps, step_seconds, devices, devices_at_work, mini_batches, worker_bytes)
 };
 struct DevicesChanged {  // the answer to GrowJob or ShrinkJob, or a loss of devices
   static constexpr std::string_view name = "devices_changed";
@@ -210,6 +214,12 @@ struct CoresKnown {  // of a host whose devices are or will be in the pool
   int64_t cores = 1;
   ESTRAIN_FIELDS(host, cores)
 };
+struct MemoryKnown {  // of a host, the empty name for the daemon's own
+  static constexpr std::string_view name = "memory_known";
+  std::string host;
+  double bytes = 0;  // for jobs; 0: not known
+  ESTRAIN_FIELDS(host, bytes)
+};
 struct HostLinkMeasured {  // to a host, by the agents of a run there
   static constexpr std::string_view name = "link_measured";
   std::string host;
@@ -227,6 +237,6 @@ struct HostVanished {
 using Event = std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, ReleaseAsked,
                            PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, TrainingBegan, Progressed,
                            DevicesChanged, BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned, Moved,
-                           CoresKnown, HostLinkMeasured, HostVanished>;
+                           CoresKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
 
 }  // namespace estrain::dispatch

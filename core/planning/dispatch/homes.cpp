@@ -59,7 +59,8 @@ std::vector<Room> rooms_for(const State& state, const Job& job, const std::strin
     const auto own = job.target.find(group);
     int64_t spare = capacity(state, group) - targeted_of(state, group);
     if (is_up(job.phase)) spare = std::min(spare, free_slots(state, group));
-    const int64_t devices = spare + (own == job.target.end() ? 0 : own->second);
+    const int64_t devices = std::min(spare + (own == job.target.end() ? 0 : own->second),
+                                     workers_with_memory(state, job, host_in(group)));
     if (devices > 0) rooms.push_back({group, devices});
   }
   // The home first, and of equal rooms those where the job has devices: fewer processes start.
@@ -224,7 +225,8 @@ bool is_open_to(const State& state, const Job& job, const std::string& host) {
   return std::ranges::none_of(state.jobs, is_in_the_way);
 }
 
-void place_together(const State& state, const std::vector<Job*>& jobs) {
+void place_together(State& state, const std::vector<Job*>& jobs) {
+  state.underway.placed.clear();
   for (const bool alone : {true, false}) {
     for (Job* job : jobs) {
       if (job->request.alone != alone || job->target.empty()) continue;
@@ -235,6 +237,7 @@ void place_together(const State& state, const std::vector<Job*>& jobs) {
       } else {
         place(state, *job);
       }
+      state.underway.placed.insert(job->id);
     }
   }
 }

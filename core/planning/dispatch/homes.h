@@ -27,7 +27,7 @@ bool is_open_to(const State& state, const Job& job, const std::string& host);
 // Places the jobs of the queue: each waiting job with the devices that the policy chose on as few hosts as possible,
 // jobs that are to be alone on their hosts first. A job waits if the hosts left for it have no room; a job that is up
 // does not grow onto a host that is not open to it.
-void place_together(const State& state, const std::vector<Job*>& jobs);
+void place_together(State& state, const std::vector<Job*>& jobs);
 // Returns a group with a spare device for the job: at home, else where the job has devices, else any.
 std::optional<std::string> spare_group(const State& state, const Job& job);
 

@@ -116,6 +116,8 @@ Ended refusal(const std::string& reason) {
           .fault_class = "user"};
 }
 
+constexpr std::string_view kMemoryCause = "cpu_out_of_memory";  // of the fault table (core/run/faults)
+
 Target common_to(const Target& one, const Target& other) {
   Target both;
   for (const auto& [group, count] : one) {
@@ -154,6 +156,7 @@ void on(DispatchTurn& turn, const Checked& event) {
   for (const auto& [type, seconds] : event.mini_batches) one.speeds.expect_on(type, seconds);
   one.work = event.work;
   one.gradient_bytes = event.gradient_bytes;
+  estimate_memory(state, one, event);
   turn.act(note_of(one, "admitted", "check found nothing"));
   wake(turn, one);
 }
@@ -177,6 +180,7 @@ void on(DispatchTurn& turn, const Progressed& event) {
   if (is_over(one.phase)) return;
   one.step = std::max(one.step, event.step);
   if (event.total_steps > 0) one.request.total_steps = event.total_steps;
+  learn_memory(state, one, event);
   if (one.request.background) return;
   const std::vector<Slot*> slots = slots_of(state, event.job);
   const bool settled = one.phase == Phase::running && !slots.empty() && event.devices == std::ssize(slots);
@@ -273,6 +277,7 @@ void on(DispatchTurn& turn, const JobEnded& event) {
       finish(turn, one, Phase::failed, last, devices);
       return wake(turn, one);
     }
+    if (end.cause == kMemoryCause) double_memory(turn, one);
     one.phase = Phase::waiting;
     one.target.clear();
     one.owed = 0;

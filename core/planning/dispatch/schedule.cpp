@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/planning/dispatch/homes.h"
@@ -121,17 +123,23 @@ void choose_types(const State& state, const std::vector<Job*>& jobs, const Share
   }
 }
 
-}  // namespace
+// Returns the number of devices of a job's type, or of any type, that have memory for a worker of the job at the same time, were the job
+// alone in the pool: 0 if no host has memory for the job.
+int64_t reach_in_memory(const State& state, const Job& job, bool any_type) {
+  int64_t all = 0, most = 0;
+  for (const std::string& group : groups_of(state)) {
+    if (!any_type && type_in(group) != job.request.type) continue;
+    const int64_t here = std::min(capacity(state, group), workers_on_empty(state, job, host_in(group)));
+    all += here;
+    most = std::max(most, here);
+  }
+  return job.request.one_host ? most : all;
+}
 
-void assign_devices(DispatchTurn& turn) {
+// Asks the policy about these jobs, and gives them their targets.
+void ask_policy(DispatchTurn& turn, const SharedSpeeds& shared, const std::vector<Job*>& all) {
   State& state = turn.state;
   const double now = turn.now;
-  state.underway.is_stale = false;
-  state.underway.decided = now;
-  std::map<JobId, Target> before;
-  for (const auto& [id, job] : state.jobs) before[id] = job.target;
-  make_fit(state);
-  give_back_owed(state, now);
   std::vector<scheduling::Host> hosts;
   std::vector<std::string> groups;
   Target of_type, most_of_type;  // all devices; of the largest host
@@ -143,64 +151,139 @@ void assign_devices(DispatchTurn& turn) {
     groups.push_back(group);
     hosts.push_back({type_in(group), devices});
   }
-  const std::vector<Job*> all = queue(state, now);
-  const SharedSpeeds shared(state);
   choose_types(state, all, shared);
-  if (!hosts.empty()) {
-    Round round(groups, scheduling::Cluster(std::move(hosts)));
-    const auto& types = round.cluster.types();
-    for (Job* job : all) {
-      if (std::ranges::find(types, job->request.type) != types.end()) round.jobs.push_back(job);
-    }
-    round.outlooks.reserve(round.jobs.size());
-    const auto users = static_cast<int64_t>(std::max<size_t>(1, state.usage.size()));
-    const FairShares shares(state, now);
-    for (const Job* job : round.jobs) {
-      const Request& request = job->request;
-      scheduling::JobView& facts = round.facts.emplace_back();
-      facts.name = request.name;
-      facts.order = job->id;
-      facts.submitted = job->submitted;
-      facts.type = static_cast<size_t>(std::ranges::find(types, request.type) - types.begin());
-      // Devices of the job's type within reach of the job at the same time.
-      const int64_t reach = request.one_host ? most_of_type[request.type] : of_type[request.type];
-      facts.most = std::min(request.most, request.ests);
-      if (request.one_host) facts.most = std::min(facts.most, reach);
-      if (now < job->no_growth_before) facts.most = std::max<int64_t>(1, std::min(facts.most, job->targeted()));
-      facts.requested = std::clamp<int64_t>(request.devices, 1, std::min(std::min(request.most, request.ests), reach));
-      facts.mixes_types = request.mixes_types;
-      facts.changes_batch = request.batch.has_value();
-      facts.owner = request.user;
-      facts.quota = round.cluster.devices() / users;
-      facts.weight = std::exp2(static_cast<double>(request.priority)) * shares.of(request.user);
-      facts.deadline = request.deadline;
-      facts.placement = placement_of(*job, round.groups);
-      facts.attained = job->attained;
-      facts.held = job->held;
-      facts.lost = job->lost;
-      facts.started = job->started;
-      facts.starts = job->starts;
-      facts.outlook = &round.outlooks.emplace_back(*job, shared.speeds_of(*job), round.cluster);
-    }
-    std::vector<const scheduling::JobView*> facts;
-    for (const scheduling::JobView& job : round.facts) facts.push_back(&job);
-    const scheduling::View view{round.cluster, facts, now, turn.settings.round,
-                                state.charge > 0 ? state.charge : turn.settings.first_charge};
-    const scheduling::Decision decision = turn.policy.policy->decide(view);
-    ++state.underway.decisions;
-    scheduling::FreeDevices free(round.cluster);
-    for (size_t i = 0; i < round.jobs.size(); ++i) {
-      free.take(decision.placements[i]);  // throws if a policy gives out too many devices
-      Job& job = *round.jobs[i];
-      const Target target = target_of(decision.placements[i], round.groups);
-      if (target != job.target) job.owed = 0;
-      job.target = target;
-      job.reason = decision.reasons[i];
-    }
+  if (hosts.empty()) return;
+  Round round(groups, scheduling::Cluster(std::move(hosts)));
+  const auto& types = round.cluster.types();
+  for (Job* job : all) {
+    if (std::ranges::find(types, job->request.type) != types.end()) round.jobs.push_back(job);
   }
-  place_together(state, all);
-  for (Job* job : all) settle_on_hosts(state, *job);
-  keep_least(state, all, now);
+  round.outlooks.reserve(round.jobs.size());
+  const auto users = static_cast<int64_t>(std::max<size_t>(1, state.usage.size()));
+  const FairShares shares(state, now);
+  for (const Job* job : round.jobs) {
+    const Request& request = job->request;
+    scheduling::JobView& facts = round.facts.emplace_back();
+    facts.name = request.name;
+    facts.order = job->id;
+    facts.submitted = job->submitted;
+    facts.type = static_cast<size_t>(std::ranges::find(types, request.type) - types.begin());
+    // Devices of the job's type within reach of the job at the same time.
+    const int64_t in_memory = std::max<int64_t>(1, reach_in_memory(state, *job, false));
+    const int64_t reach = std::min(request.one_host ? most_of_type[request.type] : of_type[request.type], in_memory);
+    facts.most = std::min(request.most, request.ests);
+    if (request.one_host) facts.most = std::min(facts.most, reach);
+    if (!state.memory.empty())
+      facts.most = std::min(facts.most, std::max(in_memory, reach_in_memory(state, *job, request.mixes_types)));
+    if (now < job->no_growth_before) facts.most = std::max<int64_t>(1, std::min(facts.most, job->targeted()));
+    facts.requested = std::clamp<int64_t>(request.devices, 1, std::min(std::min(request.most, request.ests), reach));
+    facts.mixes_types = request.mixes_types;
+    facts.changes_batch = request.batch.has_value();
+    facts.owner = request.user;
+    facts.quota = round.cluster.devices() / users;
+    facts.weight = std::exp2(static_cast<double>(request.priority)) * shares.of(request.user);
+    facts.deadline = request.deadline;
+    facts.placement = placement_of(*job, round.groups);
+    facts.attained = job->attained;
+    facts.held = job->held;
+    facts.lost = job->lost;
+    facts.started = job->started;
+    facts.starts = job->starts;
+    facts.outlook = &round.outlooks.emplace_back(*job, shared.speeds_of(*job), round.cluster);
+  }
+  std::vector<const scheduling::JobView*> facts;
+  for (const scheduling::JobView& job : round.facts) facts.push_back(&job);
+  const scheduling::View view{round.cluster, facts, now, turn.settings.round,
+                              state.charge > 0 ? state.charge : turn.settings.first_charge};
+  const scheduling::Decision decision = turn.policy.policy->decide(view);
+  ++state.underway.decisions;
+  scheduling::FreeDevices free(round.cluster);
+  for (size_t i = 0; i < round.jobs.size(); ++i) {
+    free.take(decision.placements[i]);  // throws if a policy gives out too many devices
+    Job& job = *round.jobs[i];
+    const Target target = target_of(decision.placements[i], round.groups);
+    if (target != job.target) job.owed = 0;
+    job.target = target;
+    job.reason = decision.reasons[i];
+  }
+}
+
+// Returns whether an empty host of the pool would have memory for the job; true also while the pool lacks devices.
+bool has_host_with_memory(const State& state, const Job& job) {
+  const std::vector<std::string> groups = groups_of(state);
+  const auto is_of_use = [&](const std::string& group) {
+    return job.is_type_open || type_in(group) == job.request.type;
+  };
+  return std::ranges::none_of(groups, is_of_use) || std::ranges::any_of(groups, [&](const std::string& group) {
+           return is_of_use(group) && workers_on_empty(state, job, host_in(group)) > 0;
+         });
+}
+
+// What a decision changes of a job: a decision may be taken again.
+struct Meant {
+  Target target;
+  int64_t owed;
+  std::string type, reason;
+};
+
+std::map<JobId, Meant> meant_for(const std::vector<Job*>& jobs) {
+  std::map<JobId, Meant> all;
+  for (const Job* job : jobs) all[job->id] = {job->target, job->owed, job->request.type, job->reason};
+  return all;
+}
+
+void restore(const std::map<JobId, Meant>& before, const std::vector<Job*>& jobs) {
+  for (Job* job : jobs) {
+    const Meant& meant = before.at(job->id);
+    job->target = meant.target;
+    job->owed = meant.owed;
+    job->request.type = meant.type;
+    job->reason = meant.reason;
+  }
+}
+
+// Gives the jobs their targets. A policy does not know memory: where it gives devices to a waiting job that finds no
+// memory, the policy is asked again without the job, so that other jobs get the devices.
+void assign_within_memory(DispatchTurn& turn, const SharedSpeeds& shared, const std::vector<Job*>& all) {
+  constexpr int kMostQuestions = 16;
+  State& state = turn.state;
+  const std::map<JobId, Meant> before = meant_for(all);
+  std::set<JobId> without;  // jobs that wait for memory
+  for (const Job* job : all)
+    if (job->phase == Phase::waiting && !has_host_with_memory(state, *job)) without.insert(job->id);
+  for (int question = 1;; ++question) {
+    std::vector<Job*> seen = all;
+    std::erase_if(seen, [&](const Job* job) { return without.contains(job->id); });
+    for (Job* job : all)
+      if (without.contains(job->id)) job->target.clear();
+    ask_policy(turn, shared, seen);
+    place_together(state, seen);
+    for (Job* job : seen) settle_on_hosts(state, *job);
+    keep_least(state, seen, turn.now);
+    const std::vector<JobId> refused = fit_memory(turn, seen);
+    without.insert(refused.begin(), refused.end());
+    if (refused.empty() || question == kMostQuestions) break;
+    set_memory_aside(turn, seen, refused);
+    restore(before, all);
+  }
+  for (Job* job : all)
+    if (without.contains(job->id)) let_wait_for_memory(turn, *job);
+}
+
+}  // namespace
+
+void assign_devices(DispatchTurn& turn) {
+  State& state = turn.state;
+  state.underway.is_stale = false;
+  state.underway.decided = turn.now;
+  state.underway.aside = {};
+  std::map<JobId, Target> before;
+  for (const auto& [id, job] : state.jobs) before[id] = job.target;
+  make_fit(state);
+  give_back_owed(state, turn.now);
+  const std::vector<Job*> all = queue(state, turn.now);
+  const SharedSpeeds shared(state);
+  assign_within_memory(turn, shared, all);
   gather_one(turn, shared);
   for (Job* job : all) choose_batch(turn, shared, *job);
   for (auto& [id, job] : state.jobs) {

@@ -96,6 +96,29 @@ struct BatchState {
   ESTRAIN_FIELDS(batch, lr_factor, wanted, wanted_lr_factor, epoch, since_epoch, not_before, own_steps, noise_scale)
 };
 
+// The memory that a job takes of a host, in bytes; both 0: not known. GPUs' own memory is not counted.
+struct MemoryNeeds {
+  double fixed = 0;   // once on each host where the job has devices: the shared state, and what saves it
+  double worker = 0;  // of each worker there: a worker for each device
+  bool are_known() const { return fixed > 0 || worker > 0; }
+  double with(int64_t workers) const { return workers > 0 ? fixed + worker * static_cast<double>(workers) : 0; }
+  bool operator==(const MemoryNeeds&) const = default;
+  ESTRAIN_FIELDS(fixed, worker)
+};
+
+// What the pool knows of a job's memory (memory/memory.cpp).
+struct JobMemory {
+  MemoryNeeds needs;           // in force: the estimate, corrected by what was seen
+  MemoryNeeds checked;         // the estimate of `estrain check`
+  std::string program;         // jobs of the same program differ in the batch alone, or not at all; empty: not known
+  double peak = 0;             // the most that one of the job's workers has taken, in bytes; 0: not seen
+  int64_t peak_from = 0;       // the job's step when a worker's memory was first seen
+  int64_t shortages = 0;       // ends by a lack of memory: each has doubled the needs
+  double waits_since = 0;      // the moment since which the job waits for memory alone; 0: it does not
+  bool operator==(const JobMemory&) const = default;
+  ESTRAIN_FIELDS(needs, checked, program, peak, peak_from, shortages, waits_since)
+};
+
 // The owner's request.
 struct Request {
   std::string name, user;
@@ -177,13 +200,14 @@ struct Job {
   int64_t seen_devices = 0;
   int64_t seen_step = 0;
   std::map<std::string, double> seen_in_use;  // State::in_use of the job's hosts at seen_at
+  JobMemory memory;
 
   bool operator==(const Job&) const = default;
   // What the pool's ledger keeps in the job's row (core/pool/ledger/ledger.h).
   ESTRAIN_FIELDS(id, request, submitted, phase, reason, is_type_open, gradient_bytes, work, is_unwanted, target, home,
                  owed, step, not_before, no_growth_before, failures, failed_at, attained, held, lost, told_attained,
                  told_held, released_from, starts, started, finished, speeds, batch, batch_times, seen_at, seen_devices,
-                 seen_step, company, not_beside, beside, seated)
+                 seen_step, company, not_beside, beside, seated, memory)
   // The number of steps with the owner's batch that have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;
@@ -214,6 +238,8 @@ struct Settings {
   int64_t hold_after = 3;    // failures of a user by one cause; then the user's jobs are held. 0: no job is held
   // s for a guest to let go of a device by itself, and to answer at all; then it is killed
   double guest_within = 2, guest_patience = 30;
+  // s that a job waits for memory alone, before a host's memory is set aside for the job
+  double memory_patience = 600;
 };
 
 using Target = std::map<std::string, int64_t>;  // devices by group
@@ -248,6 +274,14 @@ struct Underway {
   bool is_taking_up = true;      // until the first TimePassed, or request: all jobs' news comes first
   bool is_stale = true;          // something has happened since the policy was asked
   bool guests_are_stale = true;  // something has happened with a guest since guests were last seated
+  // At this decision: the job that has waited for memory for too long, and the host whose memory is set aside for the
+  // job. Job 0: there is none.
+  struct SetAside {
+    JobId job = 0;
+    std::string host = {};
+    std::set<JobId> ahead = {};  // waiting jobs before the job in the queue
+  } aside = {};
+  std::set<JobId> placed;  // at this decision: waiting jobs whose hosts are chosen
 };
 
 inline constexpr double kDefaultTolerance = 0.05;
@@ -268,6 +302,7 @@ struct State {
   std::map<std::string, double> in_use;
   std::map<std::string, int64_t> cores;     // of hosts with an agent that have been in the pool
   std::map<std::string, plan::Link> links;  // to hosts, as runs over several hosts measured; not kept
+  std::map<std::string, double> memory;     // bytes for jobs on each host; absent: not known, and then not counted
   Underway underway;                        // not kept
 };
 

@@ -11,6 +11,7 @@
 #include "core/job/placement/assignment.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/pool/daemon/own_devices.h"
+#include "core/pool/hosts/pool_agent.h"
 #include "core/pool/run_past.h"
 #include "core/run/launch/preflight/devices.h"
 
@@ -68,6 +69,8 @@ Daemon::Daemon(const ServeOptions& options, UniqueFd end)
   if (seen > 0) chronicle_.add({seen, 0, "away", 0, "the daemon was seen last"});
   take_up_jobs();
   if (seen > 0) chronicle_.add({wall_seconds(), 0, "served", 0, "by another daemon"});
+  const double memory = options.memory ? static_cast<double>(*options.memory) : memory_for_jobs();
+  dispatcher_.tell(dispatch::MemoryKnown{"", memory});
   if (!options.devices.empty()) settle_devices(dispatcher_, names_in(options.devices), wall_seconds());
   const auto is_in_queue = [](const auto& entry) { return !dispatch::is_over(entry.second.phase); };
   fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", directory_.path(), state().slots.size(),
@@ -261,6 +264,7 @@ void HostNews::admit(const std::string& host, const AdmitHost& action) {
   try {
     dispatcher_.tell(dispatch::DevicesAdded{action.devices});
     dispatcher_.tell(dispatch::CoresKnown{host, action.cores});
+    dispatcher_.tell(dispatch::MemoryKnown{host, action.memory});
     notes_.push_back({0, "joined", std::ssize(action.devices), "host " + host});
   } catch (const Error& error) {
     notes_.push_back({0, "refused", 0, fmt::format("devices of host {}: {}", host, error.message())});

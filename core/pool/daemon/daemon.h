@@ -49,6 +49,7 @@ struct ServeOptions {
   dispatch::Settings settings = {};
   std::optional<double> tolerance = {};  // State::tolerance; nothing: the pool's so far
   uint64_t seed = 1;
+  std::optional<uint64_t> memory = {};  // bytes of this host for jobs; nothing: memory_for_jobs()
 };
 inline constexpr const char* kDefaultPolicy = "estrain";
 

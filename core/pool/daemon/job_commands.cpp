@@ -284,7 +284,14 @@ void Checks::on_ended(dispatch::JobId id) {
   result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
   result.total_steps = whole_in(answer, "total_steps").value_or(0);
   result.gradient_bytes = number_in(object_in(answer, "size"), "gradient_bytes").value_or(0);
-  if (answer.contains("work")) result.work = json_text(answer.at("work"));
+  if (answer.contains("work")) {
+    Json program = answer.at("work");
+    result.work = json_text(program);
+    program.erase("data.batch");
+    result.program = json_text(program);
+  }
+  const Json& memory = object_in(answer, "memory_needs");
+  result.memory = {number_in(memory, "fixed").value_or(0), number_in(memory, "worker").value_or(0)};
   for (const auto& [type, time] : object_in(answer, "mini_batch_seconds").items())
     if (time.is_number()) result.mini_batches[type] = time.get<double>();
   dispatcher_.tell(result);

@@ -236,7 +236,7 @@ void JobNews::tell_progress(JobId id, const JobLook& look) {
   tell_links(look.links);
   const int64_t held = look.held ? std::ssize(*look.held) : 0;
   dispatcher_.tell(dispatch::Progressed{id, *look.step, look.total_steps, look.step_seconds, held, look.devices_at_work,
-                                        look.mini_batches});
+                                        look.mini_batches, look.worker_bytes});
 }
 
 void JobNews::on_task_ended(const std::string& host, const TellTaskEnd& event) {

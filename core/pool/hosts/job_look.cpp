@@ -1,6 +1,12 @@
 #include "core/pool/hosts/job_look.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "core/base/error.h"
+#include "core/base/files/files.h"
+#include "core/base/process/memory_use.h"
 #include "core/planning/dispatch/state.h"
 #include "core/run/launch/control/control_socket.h"
 #include "core/run/launch/control/run_status.h"
@@ -18,6 +24,23 @@ std::map<std::string, double> mini_batches_of(const std::vector<launch::WorkerSt
   return seconds;
 }
 
+// Returns a process's own memory at its peak, without pages of files and of the run's shared memory; 0 if /proc does not
+// tell.
+double own_bytes(int64_t process) {
+  const std::string status = text_if_readable(fmt::format("/proc/{}/status", process));
+  const uint64_t peak = proc_bytes(status, "VmHWM").value_or(0);
+  const uint64_t shared = proc_bytes(status, "RssFile").value_or(0) + proc_bytes(status, "RssShmem").value_or(0);
+  return static_cast<double>(peak - std::min(peak, shared));
+}
+
+double largest_of(const std::vector<launch::WorkerStatus>& workers) {
+  double most = 0;
+  for (const launch::WorkerStatus& worker : workers) {
+    if (dispatch::Slot{0, worker.device}.host().empty()) most = std::max(most, own_bytes(worker.pid));
+  }
+  return most;
+}
+
 JobLook look_of(const launch::RunStatus& status) {
   JobLook look;
   look.state = status.state;
@@ -30,6 +53,7 @@ JobLook look_of(const launch::RunStatus& status) {
       look.links.push_back({host.host, *host.bytes_per_second, host.round_trip_seconds.value_or(0)});
   }
   if (status.workers) look.mini_batches = mini_batches_of(*status.workers);
+  if (status.workers) look.worker_bytes = largest_of(*status.workers);
   look.step_seconds = status.plan ? status.plan->measured_step_seconds : 0;
   if (status.batch && status.lr_factor) {
     const double noise = status.gradient_noise ? status.gradient_noise->scale : 0;

@@ -40,8 +40,10 @@ struct JobLook {
   std::optional<BatchLook> batch;                   // where the batch may be changed
   std::map<std::string, double> mini_batches = {};  // s of an EST's, the mean over the workers of a type of device
   std::vector<LinkLook> links = {};
+  double worker_bytes = 0;  // of the largest worker on the launcher's host, at its peak; 0: not known
   bool trains() const { return state == "training"; }
-  ESTRAIN_FIELDS(state, step, total_steps, held, devices_at_work, step_seconds, batch, mini_batches, links)
+  ESTRAIN_FIELDS(state, step, total_steps, held, devices_at_work, step_seconds, batch, mini_batches, links,
+                 worker_bytes)
 };
 
 // Asks the launcher of the run directory `run`, and waits for its answer, at most `patience`. Returns nothing if no

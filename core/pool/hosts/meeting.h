@@ -87,7 +87,8 @@ struct AgentReport {
   std::vector<std::string> devices;
   int64_t cores = 0;  // of the agent's host
   std::vector<TaskReport> tasks;
-  ESTRAIN_FIELDS(build, life, pid, beat, leaves, gone, devices, cores, tasks)
+  double memory = 0;  // of the agent's host for jobs, in bytes; 0: not known
+  ESTRAIN_FIELDS(build, life, pid, beat, leaves, gone, devices, cores, tasks, memory)
 };
 
 // A MeetingFolder is the folder `hosts` of a pool.

@@ -19,6 +19,7 @@
 #include "core/base/process/watched_signals.h"
 #include "core/base/visible_text.h"
 #include "core/job/resources/allocation.h"
+#include "core/job/resources/machine_limits.h"
 #include "core/pool/hosts/duties.h"
 #include "core/pool/hosts/own_command.h"
 #include "core/run/launch/preflight/devices.h"
@@ -88,6 +89,7 @@ class PoolAgent {
         signals_(watch_signals(std::array{SIGTERM, SIGINT, SIGHUP})) {
     report_.devices = checked_devices(options.devices);
     report_.cores = resources::current_resources().cores;
+    report_.memory = options.memory ? static_cast<double>(*options.memory) : memory_for_jobs();
     say(fmt::format("offers {} to the pool {}", fmt::join(report_.devices, ","), options.pool));
   }
   ~PoolAgent() {
@@ -287,6 +289,11 @@ class PoolAgent {
 };
 
 }  // namespace
+
+double memory_for_jobs() {
+  constexpr double kOfJobs = 15.0 / 16;
+  return kOfJobs * static_cast<double>(resources::machine_limits().memory_bytes.value_or(0));
+}
 
 int run_pool_agent(const PoolAgentOptions& options) { return PoolAgent(options).run(); }
 

@@ -83,6 +83,14 @@ T value_in(const std::string& fields, const std::string& of) {
   return value;
 }
 
+// {"nodeB": 8589934592}
+std::map<std::string, double> memory_in(const std::string& text) {
+  std::map<std::string, double> memory;
+  for (const auto& [host, bytes] : parse_json(text, "memory").items())
+    if (bytes.is_number()) memory[host] = bytes.get<double>();
+  return memory;
+}
+
 // Calls `write` for each entry of `now` without an equal saved entry, and adds the entry to `changed`.
 template <typename Map, typename Write>
 void write_changes(const Map& now, const Map& saved, Map& changed, Write&& write) {
@@ -148,6 +156,7 @@ void Ledger::write_settings(const State& state) const {
   write("last_job", state.last_job, saved_.last_job);
   write("last_slot", state.last_slot, saved_.last_slot);
   write("seen", state.seen, saved_.seen);
+  if (state.memory != saved_.memory) row.bind("memory").bind(json_text(Json(state.memory))).run();
   if (state.troubles != saved_.troubles) row.bind("troubles").bind(json_text(codec::fields_of(state.troubles))).run();
 }
 
@@ -201,6 +210,7 @@ void Ledger::save(const State& state, const std::vector<Line>& lines, const std:
   saved_.last_slot = state.last_slot;
   saved_.seen = state.seen;
   saved_.troubles = state.troubles;
+  saved_.memory = state.memory;
   is_known_ = true;
 }
 
@@ -229,6 +239,7 @@ void Ledger::read_settings(State& state) const {
     if (name == "last_job") state.last_job = setting.whole(1);
     if (name == "last_slot") state.last_slot = setting.whole(1);
     if (name == "seen") state.seen = setting.number(1);
+    if (name == "memory") state.memory = memory_in(setting.text(1));
     if (name == "troubles") state.troubles = value_in<dispatch::Troubles>(setting.text(1), "troubles");
   }
 }

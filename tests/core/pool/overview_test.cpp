@@ -83,6 +83,24 @@ TEST_CASE("the status tells where guests are, whom they slowed, and counts their
   CHECK(jobs_json(PoolDirectory("pool"), state)[1].at("beside") == 7);
 }
 
+TEST_CASE("the status tells the memory of the hosts with devices, what jobs need of it, and who waits for memory") {
+  dispatch::State state = devices_of_two_hosts();
+  state.memory = {{"", 0x1p33}, {"nodeB", 0x1p34}, {"gone", 0x1p34}};
+  state.jobs[7].memory.needs = {0x1p30, 0x1p29};
+  state.jobs[8].phase = state.jobs[9].phase = dispatch::Phase::waiting;
+  state.jobs[8].memory.waits_since = 5;
+  state.jobs[8].reason = "waits for memory: much\n";
+  const Json status = status_json(state, true, 100);
+  CHECK(status.at("memory") == Json::array({{{"host", ""}, {"bytes", 0x1p33}, {"needed", 1.5 * 0x1p30}},
+                                            {{"host", "nodeB"}, {"bytes", 0x1p34}, {"needed", 0x1p31}}}));
+  const std::string text = format_status(status);
+  INFO(text);
+  CHECK(text.find("memory       1.5 GiB of 8.0 GiB needed by jobs\n") != std::string::npos);
+  CHECK(text.find("memory       nodeB: 2.0 GiB of 16.0 GiB needed by jobs\n") != std::string::npos);
+  CHECK(text.find("waits        job 8: waits for memory: much \n") != std::string::npos);
+  CHECK(text.find("job 9") == std::string::npos);
+}
+
 TEST_CASE("the table of devices tells those that are taken from those that are removed for good") {
   dispatch::State state = devices_of_two_hosts();
   state.slots[2].guest = 9;

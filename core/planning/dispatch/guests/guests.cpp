@@ -37,6 +37,7 @@ std::string why_to_leave(const State& state, const Slot& slot, const Job& guest)
   if (slot.state != Slot::State::present) return "its device is asked back";
   if (slot.holder != guest.beside) return fmt::format("job {} has its device now", slot.holder);
   if (!is_open_to(state, guest, slot.host())) return "another job is to be alone on the host";
+  if (!has_memory_for_guest(state, guest, slot.host())) return "another job needs the memory";
   if (guest.beside == 0) return "";
   if (are_apart(guest, guest.beside)) return fmt::format("job {} took too long beside it", guest.beside);
   if (!is_known_alone(state.jobs.at(guest.beside)))
@@ -73,7 +74,7 @@ class Seating {
     guest.beside = 0;
     const std::optional<std::string> group = roomiest(guest);
     if (group) {
-      take(guest, *group, spare(*group));
+      take(guest, *group, std::min(spare(*group), most_in_memory(guest, *group)));
       guest.reason = "on free devices, as a guest";
     } else if (const Slot* slot = beside_somebody(guest)) {
       guest.beside = slot->holder;
@@ -103,7 +104,8 @@ class Seating {
 
   void grow(Job& guest) {
     const std::string group = guest.target.begin()->first;
-    const int64_t more = std::min(spare(group), most(guest) - guest.targeted());
+    const int64_t most_here = std::min(most(guest), most_in_memory(guest, group));
+    const int64_t more = std::min(spare(group), most_here - guest.targeted());
     if (turn_.now < guest.no_growth_before || more <= 0) return;
     guest.target[group] += more;
     promised_[group] += more;
@@ -133,10 +135,19 @@ class Seating {
     return std::min(free, unmeant) - (promised == promised_.end() ? 0 : promised->second);
   }
 
+  // Returns the most workers of the guest that the memory of the group's host has room for now.
+  int64_t most_in_memory(const Job& guest, const std::string& group) const {
+    const int64_t on_empty = std::min(most(guest), workers_on_empty(state_, guest, host_in(group)));
+    for (int64_t workers = on_empty; workers > 0; --workers)
+      if (has_memory_for(state_, guest, {{group, workers}})) return workers;
+    return 0;
+  }
+
   std::optional<std::string> roomiest(const Job& guest) const {
     std::optional<std::string> best;
     for (const std::string& group : groups_of(state_)) {
-      const bool is_room = may_use(guest, group) && spare(group) > 0 && is_open_to(state_, guest, host_in(group));
+      const bool is_room = may_use(guest, group) && spare(group) > 0 && is_open_to(state_, guest, host_in(group)) &&
+                           most_in_memory(guest, group) > 0;
       if (is_room && (!best || spare(group) > spare(*best))) best = group;
     }
     return best;
@@ -154,7 +165,7 @@ class Seating {
         continue;
       const auto promised = promised_beside_.find(slot.holder);
       if (promised != promised_beside_.end() && promised->second >= room[slot.holder]) continue;
-      if (!welcomes(state_, state_.jobs.at(slot.holder), guest)) continue;
+      if (!welcomes(state_, state_.jobs.at(slot.holder), guest) || most_in_memory(guest, slot.group()) < 1) continue;
       if (best == nullptr || guests[slot.holder] < guests[best->holder]) best = &slot;
     }
     return best;

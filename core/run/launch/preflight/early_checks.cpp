@@ -162,6 +162,19 @@ MemoryNeeds memory_needs(const CheckedJob& job) {
   return needs;
 }
 
+HostNeeds host_needs(const CheckedJob& job) {
+  constexpr int64_t kMostWorkers = 64;
+  HostNeeds most;
+  CheckedJob on_many{job.spec, {}, job.size};
+  for (int64_t workers = 1; workers <= std::min(job.spec.job.ests, kMostWorkers); ++workers) {
+    on_many.devices.emplace_back();
+    const MemoryNeeds needs = memory_needs(on_many);
+    most.fixed = std::max(most.fixed, needs.shared + needs.saving + kProgramBytes);
+    most.worker = needs.workers / unsigned_of(workers);
+  }
+  return most;
+}
+
 uint64_t checkpoint_bytes(const JobSize& size) { return size.state + unsigned_of(size.tensors) * 1024 + 64 * 1024; }
 
 resources::AutomaticGpus automatic_gpus(const resources::Allocation& allocation) {

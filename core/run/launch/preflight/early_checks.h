@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/finding.h"
+#include "core/base/json/fields.h"
 #include "core/base/json/json.h"
 #include "core/job/resources/gpus.h"
 #include "core/job/spec/job_spec.h"
@@ -61,6 +62,14 @@ struct MemoryNeeds {
 };
 // `job` has a size, and its devices can be placed.
 MemoryNeeds memory_needs(const CheckedJob& job);
+
+// The memory that a run takes of each of its hosts, whatever its devices: bytes once, and of each worker. Pages of files
+// do not count: runs of the same program share these pages, and the kernel may drop them.
+struct HostNeeds {
+  uint64_t fixed = 0, worker = 0;
+  ESTRAIN_FIELDS(fixed, worker)
+};
+HostNeeds host_needs(const CheckedJob& job);  // the job has a size
 
 uint64_t checkpoint_bytes(const JobSize& size);  // of one file, rounded up
 

@@ -269,7 +269,7 @@ std::vector<std::string> devices_for(const std::string& policy) {
   return {"cpu:sse", "cpu:sse", "cpu:avx2", "cpu:avx512"};
 }
 
-// Random jobs, takes, returns, faults, hangs, lost daemons and hosts, under every policy for real jobs.
+// Random jobs, their memory, takes, returns, faults, hangs, lost daemons and hosts, under every policy for real jobs.
 TEST_CASE("whatever happens, devices have one holder, promises are kept and every job ends") {
   for (const std::string& policy : policies_to_try()) {
     for (uint64_t seed = 1; seed <= testing::rounds(3, 12); ++seed) {
@@ -285,6 +285,7 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
                        .refusing_batch = 0.2,
                        .speeds = {{"cpu:sse", 1}, {"cpu:avx2", 2}, {"cpu:avx512", 4}},
                        .has_profiles = seed % 2 == 0});
+      if (seed % 3 != 0) world.tell(MemoryKnown{"", 8});
       std::vector<std::string> there = devices_for(policy), away;
       world.tell(DevicesAdded{there});
       ClientId client = 0;
@@ -305,6 +306,7 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
               request.background = true;
               request.least = 0;
             }
+            world.memory_of_next.told = {static_cast<double>(below(3)), static_cast<double>(below(4))};
             world.submit(1 + below(8), 20 + below(300), 0.02 + 0.01 * static_cast<double>(below(10)), request);
             break;
           }

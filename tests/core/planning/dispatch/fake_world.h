@@ -38,6 +38,7 @@ struct FakeOptions {
   double gradient_bytes = 0;   // of all jobs; 0: not known
   std::map<std::string, double> speeds = {};  // of types of devices; 1 where absent
   bool has_profiles = false;                  // checks tell the mini-batch on each type of `speeds`
+  std::map<std::string, double> memory = {};  // of hosts, in bytes; absent: not known
   double guest_slows = 0;                     // a step beside a guest at work takes this part longer
   DecisionLog* log = nullptr;                 // of what the pool is told and decides; null: none is kept
 };
@@ -58,6 +59,7 @@ class FakeWorld {
     tell(DevicesAdded{std::vector<std::string>(static_cast<size_t>(devices), "cpu")});
     settle();
     for (const auto& [host, count] : others) add_host(host, count);
+    for (const auto& [host, bytes] : options_.memory) tell(MemoryKnown{host, bytes});
   }
 
   double now = 1000;
@@ -81,6 +83,12 @@ class FakeWorld {
     double lr_factor;
   };
   std::map<JobId, std::vector<Changed>> batches;  // changes on record, by run
+  // Of jobs submitted from now on: what a check says of their memory, their program, and what they take in truth.
+  struct FakeMemory {
+    MemoryNeeds told = {}, taken = {};
+    std::string program = {};
+  } memory_of_next;
+  int64_t oom_kills = 0;
 
   // Submits a job of so many ESTs, each taking `mini_batch` seconds a step.
   JobId submit(int64_t ests, int64_t steps, double mini_batch, Request request = {}) {
@@ -92,6 +100,7 @@ class FakeWorld {
     tell(Submitted{request});
     const JobId id = state().last_job;
     truth_[id] = {mini_batch, 0, request.batch};
+    truth_[id].memory = memory_of_next;
     settle();
     return id;
   }
@@ -259,6 +268,7 @@ class FakeWorld {
     std::optional<BatchFreedom> allowed;
     int64_t batch = 0;  // on record; 0: the owner's
     double lr_factor = 1;
+    FakeMemory memory = {};
   };
   struct Launcher {
     std::vector<std::string> held;
@@ -299,6 +309,7 @@ class FakeWorld {
     std::vector<JobId> ids;
     for (const auto& [id, launcher] : launchers_) ids.push_back(id);
     for (const JobId id : ids) look_at(id);  // an end found in this loop is carried out later
+    run_out_of_memory();
     tell(TimePassed{});
     settle();
   }
@@ -417,7 +428,7 @@ class FakeWorld {
     }
     const auto devices = static_cast<int64_t>(launcher.held.size());
     tell(Progressed{id, static_cast<int64_t>(truth_[id].step), job(id).request.total_steps, step_seconds(id, launcher),
-                    devices, devices, mini_batches(id, launcher)});
+                    devices, devices, mini_batches(id, launcher), truth_[id].memory.taken.worker});
   }
 
   void settle() {
@@ -433,7 +444,9 @@ class FakeWorld {
     std::map<std::string, double> profiles;
     for (const auto& [type, speed] : options_.speeds)
       if (options_.has_profiles) profiles[type] = truth_[action.job].mini_batch / speed;
-    tell(Checked{action.job, true, "", mini_batch, 0, options_.work, std::move(profiles), options_.gradient_bytes});
+    const FakeMemory& memory = truth_[action.job].memory;
+    tell(Checked{action.job, true, "", mini_batch, 0, options_.work, std::move(profiles), options_.gradient_bytes,
+                 memory.told, memory.program});
   }
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));
@@ -444,10 +457,14 @@ class FakeWorld {
                               action.home,
                               options_.failing_by_user > 0 && happens(options_.failing_by_user, action.job)};
     check_home(launchers_[action.job], action.devices);
+    check_memory(action.job, action.devices);
   }
   void carry_out(const GrowJob& action) {
     REQUIRE(launchers_.contains(action.job));
     check_home(launchers_[action.job], action.all);
+    std::vector<std::string> at_most = launchers_[action.job].held;
+    at_most.insert(at_most.end(), action.added.begin(), action.added.end());
+    check_memory(action.job, at_most);
     const bool takes = !happens(options_.refusing, action.job);
     const bool is_heard = action.given_back.empty() || !happens(options_.hanging, action.job);
     requests_[action.job] = {now + drawn(options_.change_seconds, action.job),
@@ -501,6 +518,49 @@ class FakeWorld {
     Target target;
     for (const std::string& name : held) ++target[Slot{0, name}.group()];
     REQUIRE(can_lead(launcher.home, target));
+  }
+
+  // 8: the hosts on which the job begins to have devices, or gets more, hold what all of their jobs need.
+  void check_memory(JobId id, const std::vector<std::string>& devices) const {
+    std::map<std::string, int64_t> wanted;
+    for (const std::string& name : devices) ++wanted[Slot{0, name}.host()];
+    if (!job(id).memory.needs.are_known()) return;
+    for (const auto& [host, count] : wanted) {
+      const auto memory = state().memory.find(host);
+      if (memory == state().memory.end()) continue;
+      const auto here = [&](const std::string& name) { return Slot{0, name}.host() == host; };
+      double used = job(id).memory.needs.with(count);
+      int64_t had = 0;
+      for (const auto& [other, launcher] : launchers_) {
+        const int64_t workers = std::ranges::count_if(launcher.held, here);
+        if (other == id) had = job(id).phase == Phase::starting ? 0 : workers;
+        if (other == id || (is_guest(state(), other) && !is_guest(state(), id))) continue;
+        used += job(other).memory.needs.with(workers);
+      }
+      INFO(text());
+      INFO(host);
+      if (count > had) REQUIRE(used <= memory->second + 1);
+    }
+  }
+  // The kernel ends the largest job of a host without memory.
+  void run_out_of_memory() {
+    for (const auto& [host, memory] : options_.memory) {
+      double used = 0, most = 0;
+      JobId largest = 0;
+      for (const auto& [id, launcher] : launchers_) {
+        if (launcher.trains_at > now) continue;
+        const auto here = [&](const std::string& name) { return Slot{0, name}.host() == host; };
+        const double own = truth_.at(id).memory.taken.with(std::ranges::count_if(launcher.held, here));
+        used += own;
+        if (own > most) most = own, largest = id;
+      }
+      if (used <= memory) continue;
+      ++oom_kills;
+      end(largest, {.how = Ended::How::faulty,
+                    .reason = "cpu_out_of_memory: killed",
+                    .cause = "cpu_out_of_memory",
+                    .fault_class = "engine"});
+    }
   }
 
   void check_promise(const Released& action) {

@@ -40,7 +40,8 @@ struct Checking : RestingPool {
 
 TEST_CASE("a job that a check finds nothing against waits for devices, with what the check has measured") {
   Checking at(
-      R"({"checks": [], "seconds": {"torch": 0.5, "portable": 4}, "total_steps": 120, "work": {"model.name": "lenet"},)"
+      R"({"checks": [], "seconds": {"torch": 0.5, "portable": 4}, "total_steps": 120,)"
+      R"( "work": {"model.name": "lenet", "data.batch": "8"}, "memory_needs": {"fixed": 3000, "worker": 2000},)"
       R"( "mini_batch_seconds": {"cpu:avx2": 0.25}, "size": {"gradient_bytes": 4000}})");
   at.checks.carry_out({1});
   at.checks.on_ended(1);
@@ -49,7 +50,9 @@ TEST_CASE("a job that a check finds nothing against waits for devices, with what
   CHECK(at.job().speeds.expected() == 0.5);
   CHECK(at.job().speeds.mini_batch("cpu:avx2") == 0.25);
   CHECK(at.job().gradient_bytes == 4000);
-  CHECK(at.job().work == R"({"model.name":"lenet"})");
+  CHECK(at.job().work == R"({"data.batch":"8","model.name":"lenet"})");
+  CHECK(at.job().memory.program == R"({"model.name":"lenet"})");
+  CHECK(at.job().memory.needs == dispatch::MemoryNeeds{3000, 2000});
   CHECK(at.checks.processes().empty());
 }
 

@@ -14,6 +14,7 @@ AgentReport report(const std::string& life, int64_t beat) {
   one.life = life;
   one.beat = beat;
   one.devices = {"cpu", "cuda:0"};
+  one.memory = 8e9;
   return one;
 }
 
@@ -64,6 +65,7 @@ TEST_CASE("an agent joins once it shows life, with the host's devices; a file al
   const auto events = hear(one, report("a", 2), 2s);
   REQUIRE(only<AdmitHost>(events) != nullptr);
   CHECK(only<AdmitHost>(events)->devices == std::vector<std::string>{"h1/cpu", "h1/cuda:0"});
+  CHECK(only<AdmitHost>(events)->memory == 8e9);
   const auto orders = written(one);
   REQUIRE(orders);
   CHECK(orders->to == "a");

@@ -16,7 +16,8 @@ TEST_CASE("a look is read as it was written, with what is not known left out") {
                      .step_seconds = 0.5,
                      .batch = BatchLook{64, 2, 3, 1.5},
                      .mini_batches = {{"cpu:sse", 0.25}},
-                     .links = {{"nodeB", 1e9, 0.001}}};
+                     .links = {{"nodeB", 1e9, 0.001}},
+                     .worker_bytes = 5e8};
   JobLook read;
   codec::read_fields(codec::fields_of(look), read);
   CHECK(read.trains());
@@ -24,6 +25,7 @@ TEST_CASE("a look is read as it was written, with what is not known left out") {
   CHECK(read.held == look.held);
   CHECK(read.mini_batches == look.mini_batches);
   CHECK(read.links == look.links);
+  CHECK(read.worker_bytes == 5e8);
   REQUIRE(read.batch);
   CHECK(read.batch->epoch == 3);
   CHECK(read.batch->noise_scale == 1.5);

@@ -135,6 +135,8 @@ TEST_CASE("a state comes back as it was saved, and so does a change of it") {
   state.jobs[2].speeds.observe({"cpu", 3, 1}, 0.2);
   state.slots.pop_back();
   state.cores["nodeB"] = 4;
+  state.memory = {{"", 0x1p33}, {"nodeB", 0x1p34}};
+  state.jobs[1].memory = {{1, 2}, {3, 4}, "program", 5, 6, 7, 8};
   ledger.save(state, {{2.5, 1, "failed", 2, "x", {"cpu", "nodeB/cpu"}}});
   check_equal(Ledger::open(folder / "pool.db").load(), state);
   const std::vector<Line> history = ledger.history();
