@@ -65,13 +65,14 @@ int64_t most_at_once(const Pool& pool, const std::vector<int64_t>& jobs) {
 
 TEST_CASE("jobs that overfill the host together run one after another, and say that they wait for memory") {
   const ScratchFolder folder;
-  const std::string large = folder.write("large.toml", job_of(1500, 60)), small = folder.write("small.toml", job_of(16, 30));
+  const std::string large = folder.write("large.toml", job_of(1500, 60)),
+                    small = folder.write("small.toml", job_of(16, 30));
   const double needs = needs_of(large), less = needs_of(small);
   REQUIRE(needs > less);
   const double memory = needs + 1.3 * less;  // peaks count a tenth more
   REQUIRE(memory < 1.9 * needs);
-  Pool pool(folder / "pool", {"--devices", "cpu*3", "--policy", "fifo", "--round", "0.5", "--memory",
-                              fmt::format("{:.0f}", memory)});
+  Pool pool(folder / "pool",
+            {"--devices", "cpu*3", "--policy", "fifo", "--round", "0.5", "--memory", fmt::format("{:.0f}", memory)});
   std::vector<int64_t> larges, all;
   for (int i = 0; i < 2; ++i) larges.push_back(pool.submit(large));
   all = larges;

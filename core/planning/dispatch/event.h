@@ -95,7 +95,7 @@ struct Checked {  // the answer to CheckJob
   std::map<std::string, double> mini_batches = {};  // s on each type of device, as far as profiles tell
   double gradient_bytes = 0;                        // of all parameters; 0: not known
   MemoryNeeds memory = {};
-  std::string program = {};                         // JobMemory::program
+  std::string program = {};  // JobMemory::program
   ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work, mini_batches, gradient_bytes, memory,
                  program)
 };

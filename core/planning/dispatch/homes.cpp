@@ -59,8 +59,8 @@ std::vector<Room> rooms_for(const State& state, const Job& job, const std::strin
     const auto own = job.target.find(group);
     int64_t spare = capacity(state, group) - targeted_of(state, group);
     if (is_up(job.phase)) spare = std::min(spare, free_slots(state, group));
-    const int64_t devices = std::min(spare + (own == job.target.end() ? 0 : own->second),
-                                     workers_with_memory(state, job, host_in(group)));
+    const int64_t devices =
+        std::min(spare + (own == job.target.end() ? 0 : own->second), workers_with_memory(state, job, host_in(group)));
     if (devices > 0) rooms.push_back({group, devices});
   }
   // The home first, and of equal rooms those where the job has devices: fewer processes start.

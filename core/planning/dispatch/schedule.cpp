@@ -123,8 +123,8 @@ void choose_types(const State& state, const std::vector<Job*>& jobs, const Share
   }
 }
 
-// Returns the number of devices of a job's type, or of any type, that have memory for a worker of the job at the same time, were the job
-// alone in the pool: 0 if no host has memory for the job.
+// Returns the number of devices of a job's type, or of any type, that have memory for a worker of the job at the same
+// time, were the job alone in the pool: 0 if no host has memory for the job.
 int64_t reach_in_memory(const State& state, const Job& job, bool any_type) {
   int64_t all = 0, most = 0;
   for (const std::string& group : groups_of(state)) {

@@ -37,6 +37,8 @@ void hold(State& state, JobId id, const std::vector<std::string>& names);
 
 // Counts the device-seconds since the last event.
 void account(State& state, double now);
+// Returns whether the daemon's host has memory for another check of a job, beside its jobs and the checks at work.
+bool has_memory_for_check(const State& state, int64_t at_work);
 // State::in_use of a host.
 double in_use_on(const State& state, const std::string& host);
 

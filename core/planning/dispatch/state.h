@@ -108,13 +108,13 @@ struct MemoryNeeds {
 
 // What the pool knows of a job's memory (memory/memory.cpp).
 struct JobMemory {
-  MemoryNeeds needs;           // in force: the estimate, corrected by what was seen
-  MemoryNeeds checked;         // the estimate of `estrain check`
-  std::string program;         // jobs of the same program differ in the batch alone, or not at all; empty: not known
-  double peak = 0;             // the most that one of the job's workers has taken, in bytes; 0: not seen
-  int64_t peak_from = 0;       // the job's step when a worker's memory was first seen
-  int64_t shortages = 0;       // ends by a lack of memory: each has doubled the needs
-  double waits_since = 0;      // the moment since which the job waits for memory alone; 0: it does not
+  MemoryNeeds needs;       // in force: the estimate, corrected by what was seen
+  MemoryNeeds checked;     // the estimate of `estrain check`
+  std::string program;     // jobs of the same program differ in the batch alone, or not at all; empty: not known
+  double peak = 0;         // the most that one of the job's workers has taken, in bytes; 0: not seen
+  int64_t peak_from = 0;   // the job's step when a worker's memory was first seen
+  int64_t shortages = 0;   // ends by a lack of memory: each has doubled the needs
+  double waits_since = 0;  // the moment since which the job waits for memory alone; 0: it does not
   bool operator==(const JobMemory&) const = default;
   ESTRAIN_FIELDS(needs, checked, program, peak, peak_from, shortages, waits_since)
 };

@@ -82,9 +82,9 @@ void estimate_memory(const State& state, Job& job, const Checked& event);
 void learn_memory(const State& state, Job& job, const Progressed& event);
 // The job has ended for lack of memory: needs twice as much, but no more than the largest host of the pool has.
 void double_memory(DispatchTurn& turn, Job& job);
-// Returns the most workers of the job that the host's memory has room for, beside what is meant for other jobs: their
-// targets; of jobs that are up, no more than they have. A large number if the memory of the host, or the job's need, is
-// not known.
+// Returns the most workers of the job that the host's memory has room for, beside other jobs:
+// waiting jobs count by their targets, jobs that are up by the devices they keep. A large number if the memory of the
+// host, or the job's need, is not known.
 int64_t workers_with_memory(const State& state, const Job& job, const std::string& host);
 // The same, of an empty host.
 int64_t workers_on_empty(const State& state, const Job& job, const std::string& host);
@@ -93,12 +93,12 @@ int64_t workers_on_empty(const State& state, const Job& job, const std::string& 
 bool has_memory_for(const State& state, const Job& job, const Target& devices);
 // Returns whether the guest may stay on the host: it holds the guest, the older guests, and the other jobs.
 bool has_memory_for_guest(const State& state, const Job& guest, const std::string& host);
-// Sets a host's memory aside for the first of the refused jobs that has waited for memory for too long: at this decision
-// no job behind it in the queue starts there, and no job grows there.
+// Sets a host's memory aside for the first of the refused jobs that has waited for memory for too long: at this
+// decision no job behind it in the queue starts there, and no job grows there.
 void set_memory_aside(DispatchTurn& turn, const std::vector<Job*>& jobs, const std::vector<JobId>& refused);
-// Fits the targets of the queue's jobs to the hosts' memory. Jobs that are up keep the workers that they have and are
-// meant to have. Then waiting jobs get theirs, if need be at the cost of workers beyond other jobs' gangs; then jobs
-// that are up grow. Returns the jobs without memory, whose targets are cleared.
+// Fits the targets of the queue's jobs to the hosts' memory. First come the devices that running jobs keep. Then
+// waiting jobs start, if need be at the cost of workers beyond other jobs' gangs; then jobs that are up grow. Returns
+// the jobs without memory, whose targets are cleared.
 std::vector<JobId> fit_memory(DispatchTurn& turn, const std::vector<Job*>& jobs);
 // Says in the job's reason why the job waits for memory, and for the first time in the history, too.
 void let_wait_for_memory(DispatchTurn& turn, Job& job);

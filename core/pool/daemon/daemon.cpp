@@ -162,6 +162,7 @@ void Daemon::tend() {
     chronicle_.note({0, "no agent", 0, words}, state());
   }
   commands_.tend();
+  checks_.start();
 }
 
 void Daemon::end() {

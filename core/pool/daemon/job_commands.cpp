@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
+#include "core/planning/dispatch/slots.h"
 #include "core/pool/hosts/own_command.h"
 #include "core/run/launch/control/control_socket.h"
 #include "core/run/launch/control/shared_mark.h"
@@ -65,6 +66,18 @@ std::vector<RunAgents::WantedAgents> run_agents_for_all(const dispatch::State& s
       add_host_of(slot, state.jobs.at(slot.holder), all[at->second]);
   }
   return all;
+}
+
+// Returns the errors that a check has found. The memory that is free now is no matter of a job with known needs: the
+// job waits for memory.
+std::string errors_in(const Json& answer, bool without_memory) {
+  std::string errors;
+  for (const Json& check : list_in(answer, "checks")) {
+    const std::string subject = text_in(check, "check").value_or("");
+    if (text_in(check, "outcome").value_or("") != "error" || (without_memory && subject == "memory")) continue;
+    errors += (errors.empty() ? "" : "; ") + subject + ": " + text_in(check, "seen").value_or("");
+  }
+  return errors;
 }
 
 }  // namespace
@@ -253,6 +266,7 @@ void Checks::carry_out(const dispatch::CheckJob& action) {
 
 void Checks::start() {
   if (waiting_.empty() || std::ssize(processes_) >= dispatch::kChecksAtOnce) return;
+  if (!dispatch::has_memory_for_check(dispatcher_.state(), std::ssize(processes_))) return;
   const dispatch::JobId id = waiting_.front();
   waiting_.pop_front();
   if (job_of(id).phase != dispatch::Phase::checking) return start();
@@ -271,13 +285,13 @@ void Checks::on_ended(dispatch::JobId id) {
   processes_.erase(id);
   const Json answer = answer_in(directory_.check_log(id));
   dispatch::Checked result{id, end.code == 0 && !end.signaled, ""};
+  const Json& memory = object_in(answer, "memory_needs");
+  result.memory = {number_in(memory, "fixed").value_or(0), number_in(memory, "worker").value_or(0)};
   if (!result.fine) {
-    for (const Json& check : list_in(answer, "checks")) {
-      if (text_in(check, "severity").value_or("") != "error") continue;
-      result.reason += (result.reason.empty() ? "" : "; ") + text_in(check, "check").value_or("") + ": " +
-                       text_in(check, "message").value_or("");
-    }
-    if (result.reason.empty()) result.reason = end.text() + ", see " + directory_.check_log(id);
+    result.reason = errors_in(answer, result.memory.are_known());
+    const bool lacks_memory_alone = result.reason.empty() && errors_in(answer, false) != "";
+    result.fine = lacks_memory_alone && !end.signaled;
+    if (result.reason.empty() && !result.fine) result.reason = end.text() + ", see " + directory_.check_log(id);
   }
   const Json& seconds = object_in(answer, "seconds");
   const bool portable = job_of(id).request.mixes_types;
@@ -290,8 +304,6 @@ void Checks::on_ended(dispatch::JobId id) {
     program.erase("data.batch");
     result.program = json_text(program);
   }
-  const Json& memory = object_in(answer, "memory_needs");
-  result.memory = {number_in(memory, "fixed").value_or(0), number_in(memory, "worker").value_or(0)};
   for (const auto& [type, time] : object_in(answer, "mini_batch_seconds").items())
     if (time.is_number()) result.mini_batches[type] = time.get<double>();
   dispatcher_.tell(result);

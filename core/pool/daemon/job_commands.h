@@ -23,10 +23,11 @@ class Checks {
 
   void carry_out(const dispatch::CheckJob& action);
   void on_ended(dispatch::JobId id);  // the check's process has ended
+  // Starts waiting checks, as far as their number and the memory of this host allow.
+  void start();
   const std::map<dispatch::JobId, ChildProcess>& processes() const { return processes_; }
 
  private:
-  void start();
   const dispatch::Job& job_of(dispatch::JobId id) const { return dispatcher_.state().jobs.at(id); }
 
   PoolDispatcher& dispatcher_;

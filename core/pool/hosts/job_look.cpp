@@ -24,8 +24,8 @@ std::map<std::string, double> mini_batches_of(const std::vector<launch::WorkerSt
   return seconds;
 }
 
-// Returns a process's own memory at its peak, without pages of files and of the run's shared memory; 0 if /proc does not
-// tell.
+// Returns a process's own memory at its peak, without pages of files and of the run's shared memory; 0 if /proc does
+// not tell.
 double own_bytes(int64_t process) {
   const std::string status = text_if_readable(fmt::format("/proc/{}/status", process));
   const uint64_t peak = proc_bytes(status, "VmHWM").value_or(0);

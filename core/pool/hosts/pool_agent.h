@@ -11,9 +11,9 @@ namespace estrain::pool {
 
 struct PoolAgentOptions {
   std::string pool, name;
-  std::string devices;             // as for train; empty: a CPU device for each core
-  std::string address, interface;  // of this host's agents of runs
-  double patience_seconds = 60;    // with a daemon silent at first
+  std::string devices;                  // as for train; empty: a CPU device for each core
+  std::string address, interface;       // of this host's agents of runs
+  double patience_seconds = 60;         // with a daemon silent at first
   std::optional<uint64_t> memory = {};  // bytes of this host for jobs; nothing: memory_for_jobs()
 };
 

@@ -86,7 +86,8 @@ T value_in(const std::string& fields, const std::string& of) {
 // {"nodeB": 8589934592}
 std::map<std::string, double> memory_in(const std::string& text) {
   std::map<std::string, double> memory;
-  for (const auto& [host, bytes] : parse_json(text, "memory").items())
+  const Json hosts = parse_json(text, "memory");
+  for (const auto& [host, bytes] : hosts.items())
     if (bytes.is_number()) memory[host] = bytes.get<double>();
   return memory;
 }

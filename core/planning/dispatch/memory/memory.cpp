@@ -20,9 +20,9 @@
 namespace estrain::dispatch {
 namespace {
 
-constexpr double kMargin = 1.1;         // on a peak that was seen
-constexpr int64_t kSettledSteps = 20;   // after which a peak replaces the estimate
-constexpr size_t kJobsThatTell = 8;     // of the same program: the newest
+constexpr double kMargin = 1.1;          // on a peak that was seen
+constexpr int64_t kSettledSteps = 20;    // after which a peak replaces the estimate
+constexpr size_t kJobsThatTell = 8;      // of the same program: the newest
 constexpr int64_t kAnyNumber = 1 << 30;  // of workers
 
 // Returns whether memory of this size holds as much. Sums of needs differ by rounding.
@@ -50,6 +50,20 @@ std::set<std::string> hosts_of(const Target& devices) {
   return hosts;
 }
 
+// Returns what a check of a job may take: as much as the largest job so far with one worker; 0 before the first job.
+double check_bytes(const State& state) {
+  double most = 0;
+  for (const auto& [id, job] : state.jobs) most = std::max(most, job.memory.checked.with(1));
+  return std::min(most, memory_of(state, "").value_or(most));
+}
+
+// Returns the memory of a host for jobs, less what checks at work or about to begin take of the daemon's host.
+std::optional<double> memory_beside_checks(const State& state, const std::string& host) {
+  std::optional<double> memory = memory_of(state, host);
+  if (memory && host.empty()) *memory -= static_cast<double>(checks_at_work(state)) * check_bytes(state);
+  return memory;
+}
+
 int64_t workers_in(double bytes, const MemoryNeeds& needs) {
   if (!holds(bytes, needs.with(1))) return 0;
   if (needs.worker <= 0) return kAnyNumber;
@@ -57,7 +71,7 @@ int64_t workers_in(double bytes, const MemoryNeeds& needs) {
   return std::max<int64_t>(1, workers);
 }
 
-// The devices of each job that has some.
+// Devices in use, by job.
 std::map<JobId, Target> all_held(const State& state) {
   std::map<JobId, Target> held;
   for (const Slot& slot : state.slots) {
@@ -81,7 +95,7 @@ bool is_closed_by_aside(const State& state, const Job& job, const std::string& h
   return aside.job != 0 && aside.job != job.id && aside.host == host && !aside.ahead.contains(job.id);
 }
 
-// The devices that a job has for certain: those that it has and is meant to keep; of a waiting job, its target.
+// A running job's devices as far as the job keeps them; a waiting job's target.
 Target certain(const Job& job, const std::map<JobId, Target>& held) {
   if (!is_up(job.phase)) return job.target;
   const auto at = held.find(job.id);
@@ -130,7 +144,7 @@ class MemoryFit {
   }
 
   double left_on(const std::string& host, const Job& job) const {
-    const std::optional<double> memory = memory_of(state_, host);
+    const std::optional<double> memory = memory_beside_checks(state_, host);
     if (!memory) return std::numeric_limits<double>::infinity();
     double left = *memory;
     for (const auto& [id, other] : state_.jobs) {
@@ -220,7 +234,7 @@ class MemoryFit {
     if (job.target.empty() && was_meant_to_run) stay(job);
   }
 
-  // Lets a job that was to move keep its devices, unless the policy has given them to others.
+  // The job was to move: the job keeps its present devices, except devices that the policy has given to others.
   void stay(Job& job) const {
     const auto held = held_.find(job.id);
     if (held == held_.end()) return;
@@ -297,8 +311,9 @@ void double_memory(DispatchTurn& turn, Job& job) {
   const double before = memory.needs.with(1);
   const double factor = std::max(1.0, std::min(2.0, largest_memory(turn.state) / before));
   memory.needs = {memory.needs.fixed * factor, memory.needs.worker * factor};
-  turn.act(note_of(job, "memory", fmt::format("memory was lacking: with a worker it counts for {} from now on, not {}",
-                                              text_of(memory.needs.with(1)), text_of(before))));
+  turn.act(note_of(job, "memory",
+                   fmt::format("memory was lacking: with a worker it counts for {} from now on, not {}",
+                               text_of(memory.needs.with(1)), text_of(before))));
 }
 
 int64_t workers_on_empty(const State& state, const Job& job, const std::string& host) {
@@ -307,7 +322,7 @@ int64_t workers_on_empty(const State& state, const Job& job, const std::string& 
 }
 
 int64_t workers_with_memory(const State& state, const Job& job, const std::string& host) {
-  const std::optional<double> memory = memory_of(state, host);
+  const std::optional<double> memory = memory_beside_checks(state, host);
   if (!memory || !job.memory.needs.are_known()) return kAnyNumber;
   if (is_closed_by_aside(state, job, host)) return is_up(job.phase) ? workers_on(held_by(state, job.id), host) : 0;
   return workers_in(left_beside(state, job, host, *memory), job.memory.needs);
@@ -318,7 +333,7 @@ bool has_memory_for(const State& state, const Job& job, const Target& devices) {
   const std::map<JobId, Target> held = all_held(state);
   const auto own = held.find(job.id);
   for (const std::string& host : hosts_of(devices)) {
-    const std::optional<double> memory = memory_of(state, host);
+    const std::optional<double> memory = memory_beside_checks(state, host);
     const int64_t workers = workers_on(devices, host);
     if (!memory || (own != held.end() && workers_on(own->second, host) >= workers)) continue;
     double used = job.memory.needs.with(workers);
@@ -330,6 +345,14 @@ bool has_memory_for(const State& state, const Job& job, const Target& devices) {
     if (!holds(*memory, used)) return false;
   }
   return true;
+}
+
+bool has_memory_for_check(const State& state, int64_t at_work) {
+  const std::optional<double> memory = memory_of(state, "");
+  if (!memory) return true;
+  double used = static_cast<double>(at_work + 1) * check_bytes(state);
+  for (const auto& [id, has] : all_held(state)) used += state.jobs.at(id).memory.needs.with(workers_on(has, ""));
+  return holds(*memory, used);
 }
 
 bool has_memory_for_guest(const State& state, const Job& guest, const std::string& host) {
@@ -382,8 +405,9 @@ void let_wait_for_memory(DispatchTurn& turn, Job& job) {
       most = left, roomiest = host_in(group);
   }
   job.target.clear();
-  job.reason = fmt::format("waits for memory: it needs {}, and {} of {} are left on {}", text_of(job.memory.needs.with(1)),
-                           text_of(most), text_of(memory_of(state, roomiest).value_or(0)), name_of(roomiest));
+  job.reason =
+      fmt::format("waits for memory: it needs {}, and {} of {} are left on {}", text_of(job.memory.needs.with(1)),
+                  text_of(most), text_of(memory_of(state, roomiest).value_or(0)), name_of(roomiest));
   if (job.memory.waits_since > 0) return;
   job.memory.waits_since = turn.now;
   turn.act(note_of(job, "waits", job.reason));

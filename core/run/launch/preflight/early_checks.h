@@ -63,8 +63,8 @@ struct MemoryNeeds {
 // `job` has a size, and its devices can be placed.
 MemoryNeeds memory_needs(const CheckedJob& job);
 
-// The memory that a run takes of each of its hosts, whatever its devices: bytes once, and of each worker. Pages of files
-// do not count: runs of the same program share these pages, and the kernel may drop them.
+// The memory that a run takes of each of its hosts, whatever its devices: bytes once, and of each worker. Pages of
+// files do not count: runs of the same program share these pages, and the kernel may drop them.
 struct HostNeeds {
   uint64_t fixed = 0, worker = 0;
   ESTRAIN_FIELDS(fixed, worker)

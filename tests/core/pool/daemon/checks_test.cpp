@@ -17,7 +17,7 @@ namespace {
   const std::string answer = bytes_of(argv[2]);
   std::puts(answer.c_str());
   std::fflush(stdout);
-  ::_exit(answer.find("severity") == answer.npos ? 0 : 2);
+  ::_exit(answer.find("error") == answer.npos ? 0 : 2);
 }
 
 struct Checking : RestingPool {
@@ -39,10 +39,9 @@ struct Checking : RestingPool {
 };
 
 TEST_CASE("a job that a check finds nothing against waits for devices, with what the check has measured") {
-  Checking at(
-      R"({"checks": [], "seconds": {"torch": 0.5, "portable": 4}, "total_steps": 120,)"
-      R"( "work": {"model.name": "lenet", "data.batch": "8"}, "memory_needs": {"fixed": 3000, "worker": 2000},)"
-      R"( "mini_batch_seconds": {"cpu:avx2": 0.25}, "size": {"gradient_bytes": 4000}})");
+  Checking at(R"({"checks": [], "seconds": {"torch": 0.5, "portable": 4}, "total_steps": 120,)"
+              R"( "work": {"model.name": "lenet", "data.batch": "8"}, "memory_needs": {"fixed": 3000, "worker": 2000},)"
+              R"( "mini_batch_seconds": {"cpu:avx2": 0.25}, "size": {"gradient_bytes": 4000}})");
   at.checks.carry_out({1});
   at.checks.on_ended(1);
   CHECK(at.job().phase == Phase::waiting);
@@ -50,24 +49,40 @@ TEST_CASE("a job that a check finds nothing against waits for devices, with what
   CHECK(at.job().speeds.expected() == 0.5);
   CHECK(at.job().speeds.mini_batch("cpu:avx2") == 0.25);
   CHECK(at.job().gradient_bytes == 4000);
-  CHECK(at.job().work == R"({"data.batch":"8","model.name":"lenet"})");
+  CHECK(at.job().work == R"({"model.name":"lenet","data.batch":"8"})");
   CHECK(at.job().memory.program == R"({"model.name":"lenet"})");
   CHECK(at.job().memory.needs == dispatch::MemoryNeeds{3000, 2000});
   CHECK(at.checks.processes().empty());
 }
 
 TEST_CASE("a job that a check finds errors in has failed, with all errors and no warnings as its reason") {
-  const std::string errors = R"({"check": "data", "severity": "error", "message": "no file"}, )"
-                             R"({"check": "devices", "severity": "error", "message": "no GPU"}, )";
-  Checking at("{\"checks\": [" + errors + R"({"check": "memory", "severity": "warning", "message": "little"}]})");
+  const std::string errors = R"({"check": "data", "outcome": "error", "seen": "no file"}, )"
+                             R"({"check": "devices", "outcome": "error", "seen": "no GPU"}, )";
+  Checking at("{\"checks\": [" + errors + R"({"check": "memory", "outcome": "warning", "seen": "little"}]})");
   at.checks.carry_out({1});
   at.checks.on_ended(1);
   CHECK(at.job().phase == Phase::failed);
   CHECK(at.job().reason == "check: data: no file; devices: no GPU");
 }
 
+TEST_CASE("a job that lacks memory now, and nothing else, waits for memory where its needs are known") {
+  const std::string lack = R"({"checks": [{"check": "memory", "outcome": "error", "seen": "little is left"})";
+  Checking known(lack + R"(], "memory_needs": {"fixed": 3000, "worker": 2000}})"), unknown(lack + "]}"),
+      other(lack + R"(, {"check": "data", "outcome": "error", "seen": "no file"}], "memory_needs": {"fixed": 1}})");
+  for (Checking* at : {&known, &unknown, &other}) {
+    at->checks.carry_out({1});
+    at->checks.on_ended(1);
+  }
+  CHECK(known.job().phase == Phase::waiting);
+  CHECK(known.job().memory.needs.fixed == 3000);
+  CHECK(unknown.job().phase == Phase::failed);
+  CHECK(unknown.job().reason == "check: memory: little is left");
+  CHECK(other.job().phase == Phase::failed);
+  CHECK(other.job().reason == "check: data: no file");
+}
+
 TEST_CASE("a check that says nothing and fails names its end and its log") {
-  Checking at("severity");
+  Checking at("error");
   at.checks.carry_out({1});
   at.checks.on_ended(1);
   CHECK(at.job().reason == "check: exit status 2, see " + at.hosts.directory.check_log(1));

@@ -130,7 +130,8 @@ TEST_CASE("a job that has waited for memory for too long has a host's memory set
 
 TEST_CASE("a worker's peak raises the needs at once, and replaces the estimate after some steps") {
   FakeWorld world("fifo", 2, {.memory = {{"", 8 * kGiB}}});
-  const JobId less = submit(world, {{0, 4 * kGiB}, {0, 1 * kGiB}}), more = submit(world, {{0, 2 * kGiB}, {0, 3 * kGiB}});
+  const JobId less = submit(world, {{0, 4 * kGiB}, {0, 1 * kGiB}}),
+              more = submit(world, {{0, 2 * kGiB}, {0, 3 * kGiB}});
   world.run(3.2);
   CHECK(world.job(less).memory.needs.worker == 4 * kGiB);
   CHECK(world.job(more).memory.needs.worker == doctest::Approx(3.3 * kGiB));
@@ -177,7 +178,8 @@ TEST_CASE("a job like those that have ended begins with what they were found to 
   submit(world, of("a", 1, 1), 100);
   submit(world, of("b", 1, 5), 100);
   world.run_out();
-  const JobId like = submit(world, of("a", 3, 3)), other = submit(world, of("c", 3, 3)), blank = submit(world, of("", 3, 3));
+  const JobId like = submit(world, of("a", 3, 3)), other = submit(world, of("c", 3, 3)),
+              blank = submit(world, of("", 3, 3));
   CHECK(world.job(like).memory.needs.worker == doctest::Approx(3 * 2.2 * kGiB));
   CHECK(world.job(like).memory.needs.fixed == doctest::Approx(kGiB));
   CHECK(world.job(other).memory.needs.worker == 3 * kGiB);
@@ -206,10 +208,35 @@ TEST_CASE("a guest takes memory that is left, and leaves where another job needs
   CHECK(world.job(third).phase == Phase::waiting);
 }
 
-// Ten large jobs and ten small ones on a host that holds a large one beside a small one, and not two large ones.
+TEST_CASE("a check takes memory of the daemon's host: it waits for jobs there, and jobs wait for it") {
+  FakeWorld world("fifo", 3, {.memory = {{"", 4 * kGiB}}});
+  CHECK(has_memory_for_check(world.state(), 0));
+  const JobId first = submit(world, of_worker(2.5));
+  CHECK_FALSE(has_memory_for_check(world.state(), 0));
+  world.tell(CancelAsked{first});
+  world.run(5);
+  REQUIRE(is_over(world.job(first).phase));
+  CHECK(has_memory_for_check(world.state(), 0));
+  CHECK_FALSE(has_memory_for_check(world.state(), 1));
+  const JobId second = submit(world, of_worker(1));
+  CHECK(has_memory_for_check(world.state(), 0));
+  world.tell(CancelAsked{second});
+  world.run(5);
+  world.tell(Submitted{Request()});  // its check has not ended yet
+  const JobId checked = world.state().last_job, third = checked + 1;
+  world.tell(Submitted{Request()});
+  Checked found{third, true};
+  found.memory = {0, 2 * kGiB};
+  world.tell(found);
+  CHECK(world.job(third).phase == Phase::waiting);
+  CHECK(world.job(third).reason.starts_with("waits for memory"));
+  world.tell(Checked{checked, false, "x"});
+  CHECK(world.job(third).phase == Phase::starting);
+}
+
+// Ten large jobs and ten small jobs. The host holds a large and a small job together, but not two large jobs.
 struct Mixture {
-  explicit Mixture(bool knows_memory, double told = 1)
-      : world("fifo", 4, {.memory = {{"", 10 * kGiB}}}) {
+  explicit Mixture(bool knows_memory, double told = 1) : world("fifo", 4, {.memory = {{"", 10 * kGiB}}}) {
     if (!knows_memory) world.tell(MemoryKnown{"", 0});
     for (int i = 0; i < 20; ++i) {
       const double gib = i < 10 ? 6 : 4;
@@ -225,7 +252,8 @@ struct Mixture {
   int64_t done = 0;
 };
 
-TEST_CASE("of twenty jobs of which pairs overfill the host none is killed, and the makespan is near the best packing's") {
+TEST_CASE(
+    "of twenty jobs of which pairs overfill the host none is killed, and the makespan is near the best packing's") {
   const Mixture aware(true);
   CHECK(aware.world.oom_kills == 0);
   CHECK(aware.done == 20);
