@@ -21,8 +21,8 @@ namespace {
 
 constexpr Nanoseconds kCourierFirst = 500ms;
 
-// A RemoteWorker connects the launcher's two sockets for a worker (comm/messages/relay_messages.h) with the agent of
-// the worker's host, until the worker ends, the host is lost, or the launcher gives the worker up.
+// A RemoteWorker connects the launcher's two sockets for a worker (core/state/comm/messages/relay_messages.h) with the
+// agent of the worker's host, until the worker ends, the host is lost, or the launcher gives the worker up.
 class RemoteWorker : public std::enable_shared_from_this<RemoteWorker> {
  public:
   // `over`: called once, when the relay has no more to do for the worker.

@@ -190,8 +190,9 @@ std::string text_of_worker(const WorkerStatus& worker) {
   const std::string speed =
       worker.seconds_per_mini_batch ? fmt::format("{:.3g}", 1000 * *worker.seconds_per_mini_batch) : "-";
   const std::optional<double> wait = worker.data_wait();
-  std::string text = fmt::format("  {:<7} {:<8} {:<11} {:<11} {:<16} {}", worker.id, worker.pid > 0 ? std::to_string(worker.pid) : "-", worker.device, ests,
-                                 speed, wait ? fmt::format("{:.1f} %", 100 * *wait) : "-");
+  std::string text =
+      fmt::format("  {:<7} {:<8} {:<11} {:<11} {:<16} {}", worker.id, worker.pid > 0 ? std::to_string(worker.pid) : "-",
+                  worker.device, ests, speed, wait ? fmt::format("{:.1f} %", 100 * *wait) : "-");
   if (worker.slow) {
     text += fmt::format(", slow: {:.1f} times the usual since step {}", worker.slow->factor, worker.slow->since_step);
   }
