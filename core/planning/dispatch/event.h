@@ -94,8 +94,8 @@ struct Checked {  // the answer to CheckJob
   std::string work = {};                            // decides how long a mini-batch takes on a device; empty: not known
   std::map<std::string, double> mini_batches = {};  // s on each type of device, as far as profiles tell
   double gradient_bytes = 0;                        // of all parameters; 0: not known
-  MemoryNeeds memory = {};
-  std::string program = {};  // JobMemory::program
+  NeededMemory memory = {};
+  std::string program = {};  // MemoryOfJob::program
   ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work, mini_batches, gradient_bytes, memory,
                  program)
 };

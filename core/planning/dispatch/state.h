@@ -97,25 +97,25 @@ struct BatchState {
 };
 
 // The memory that a job takes of a host, in bytes; both 0: not known. GPUs' own memory is not counted.
-struct MemoryNeeds {
+struct NeededMemory {
   double fixed = 0;   // once on each host where the job has devices: the shared state, and what saves it
   double worker = 0;  // of each worker there: a worker for each device
   bool are_known() const { return fixed > 0 || worker > 0; }
   double with(int64_t workers) const { return workers > 0 ? fixed + worker * static_cast<double>(workers) : 0; }
-  bool operator==(const MemoryNeeds&) const = default;
+  bool operator==(const NeededMemory&) const = default;
   ESTRAIN_FIELDS(fixed, worker)
 };
 
 // What the pool knows of a job's memory (memory/memory.cpp).
-struct JobMemory {
-  MemoryNeeds needs;       // in force: the estimate, corrected by what was seen
-  MemoryNeeds checked;     // the estimate of `estrain check`
+struct MemoryOfJob {
+  NeededMemory needs;      // in force: the estimate, corrected by what was seen
+  NeededMemory checked;    // the estimate of `estrain check`
   std::string program;     // jobs of the same program differ in the batch alone, or not at all; empty: not known
   double peak = 0;         // the most that one of the job's workers has taken, in bytes; 0: not seen
   int64_t peak_from = 0;   // the job's step when a worker's memory was first seen
   int64_t shortages = 0;   // ends by a lack of memory: each has doubled the needs
   double waits_since = 0;  // the moment since which the job waits for memory alone; 0: it does not
-  bool operator==(const JobMemory&) const = default;
+  bool operator==(const MemoryOfJob&) const = default;
   ESTRAIN_FIELDS(needs, checked, program, peak, peak_from, shortages, waits_since)
 };
 
@@ -200,7 +200,7 @@ struct Job {
   int64_t seen_devices = 0;
   int64_t seen_step = 0;
   std::map<std::string, double> seen_in_use;  // State::in_use of the job's hosts at seen_at
-  JobMemory memory;
+  MemoryOfJob memory;
 
   bool operator==(const Job&) const = default;
   // What the pool's ledger keeps in the job's row (core/pool/ledger/ledger.h).

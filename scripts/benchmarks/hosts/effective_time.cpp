@@ -9,8 +9,8 @@
 // Hosts fail at random. Of the failures, half are of lemons (3 of 63 hosts), one in a hundred takes a switch of 32
 // hosts, 6 in 419 are silent corruption: the job then begins anew --redo seconds ago. Half of the failed hosts fall
 // silent, and are noticed after --silent seconds; the processes of the rest end, and their kernel tells. Half of the
-// failures are over after ten minutes, half after a day. A host that is back, or a spare, is asked to join as soon as the
-// job lacks a host and no change is under way; its workers warm up for --warm seconds beside the others.
+// failures are over after ten minutes, half after a day. A host that is back, or a spare, is asked to join as soon as
+// the job lacks a host and no change is under way; its workers warm up for --warm seconds beside the others.
 //
 // Prints the effective time, the parts of the lost time, and the estimate of a formula. Ends with 1 if the job ends,
 // or if the parts do not add up.

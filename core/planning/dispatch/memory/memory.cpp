@@ -64,7 +64,7 @@ std::optional<double> memory_beside_checks(const State& state, const std::string
   return memory;
 }
 
-int64_t workers_in(double bytes, const MemoryNeeds& needs) {
+int64_t workers_in(double bytes, const NeededMemory& needs) {
   if (!holds(bytes, needs.with(1))) return 0;
   if (needs.worker <= 0) return kAnyNumber;
   const auto workers = static_cast<int64_t>(std::min<double>(kAnyNumber, (bytes - needs.fixed) / needs.worker));
@@ -253,18 +253,18 @@ class MemoryFit {
 };
 
 // Returns the most by which an estimate of the job's program was wrong, of the newest jobs that are done.
-MemoryNeeds ratios_of_like(const State& state, const std::string& program) {
-  MemoryNeeds ratios{1, 1};
+NeededMemory ratios_of_like(const State& state, const std::string& program) {
+  NeededMemory ratios{1, 1};
   size_t found = 0;
   bool is_first = true;
   for (auto at = state.jobs.rbegin(); at != state.jobs.rend() && found < kJobsThatTell; ++at) {
-    const JobMemory& memory = at->second.memory;
+    const MemoryOfJob& memory = at->second.memory;
     if (at->second.phase != Phase::done || memory.program != program || !memory.checked.are_known()) continue;
     ++found;
     const auto ratio = [](double now, double before) { return before > 0 ? now / before : 1; };
-    const MemoryNeeds one{ratio(memory.needs.fixed, memory.checked.fixed),
-                          ratio(memory.needs.worker, memory.checked.worker)};
-    ratios = is_first ? one : MemoryNeeds{std::max(ratios.fixed, one.fixed), std::max(ratios.worker, one.worker)};
+    const NeededMemory one{ratio(memory.needs.fixed, memory.checked.fixed),
+                           ratio(memory.needs.worker, memory.checked.worker)};
+    ratios = is_first ? one : NeededMemory{std::max(ratios.fixed, one.fixed), std::max(ratios.worker, one.worker)};
     is_first = false;
   }
   return ratios;
@@ -288,12 +288,12 @@ void estimate_memory(const State& state, Job& job, const Checked& event) {
   job.memory.checked = job.memory.needs = event.memory;
   job.memory.program = event.program;
   if (event.program.empty()) return;
-  const MemoryNeeds ratios = ratios_of_like(state, event.program);
+  const NeededMemory ratios = ratios_of_like(state, event.program);
   job.memory.needs = {event.memory.fixed * ratios.fixed, event.memory.worker * ratios.worker};
 }
 
 void learn_memory(const State& state, Job& job, const Progressed& event) {
-  JobMemory& memory = job.memory;
+  MemoryOfJob& memory = job.memory;
   if (!(event.worker_bytes > 0)) return;
   if (memory.peak <= 0) memory.peak_from = event.step;
   memory.peak = std::max(memory.peak, event.worker_bytes);
@@ -305,7 +305,7 @@ void learn_memory(const State& state, Job& job, const Progressed& event) {
 }
 
 void double_memory(DispatchTurn& turn, Job& job) {
-  JobMemory& memory = job.memory;
+  MemoryOfJob& memory = job.memory;
   ++memory.shortages;
   if (!memory.needs.are_known()) return;
   const double before = memory.needs.with(1);

@@ -85,7 +85,7 @@ class FakeWorld {
   std::map<JobId, std::vector<Changed>> batches;  // changes on record, by run
   // Of jobs submitted from now on: what a check says of their memory, their program, and what they take in truth.
   struct FakeMemory {
-    MemoryNeeds told = {}, taken = {};
+    NeededMemory told = {}, taken = {};
     std::string program = {};
   } memory_of_next;
   int64_t oom_kills = 0;

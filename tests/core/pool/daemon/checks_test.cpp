@@ -51,7 +51,7 @@ TEST_CASE("a job that a check finds nothing against waits for devices, with what
   CHECK(at.job().gradient_bytes == 4000);
   CHECK(at.job().work == R"({"model.name":"lenet","data.batch":"8"})");
   CHECK(at.job().memory.program == R"({"model.name":"lenet"})");
-  CHECK(at.job().memory.needs == dispatch::MemoryNeeds{3000, 2000});
+  CHECK(at.job().memory.needs == dispatch::NeededMemory{3000, 2000});
   CHECK(at.checks.processes().empty());
 }
 
