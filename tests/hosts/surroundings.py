@@ -77,6 +77,20 @@ def relay_killed(site):
     ends_here(site, run, job, *agents)
 
 
+def relay_stopped(site):
+    """A relay that was stopped by a signal is killed, and its workers are replaced: a job and its changes never wait for it."""
+    run = site.folder / "stopped-relay"
+    agent = site.agent(1, run)
+    job = site.train(run, "cpu,h1/cpu", LONG)
+    wait_for(lambda: steps_of(run) > 20, "no steps", job)
+    relay = processes_with(site, 0, "relay")[0]
+    os.kill(relay, signal.SIGSTOP)
+    wait_for(lambda: events(run, "recovered"), "no recovery", job)
+    check(relay not in processes_with(site, 0, "relay"), "the stopped relay is still there")
+    trains_on(run, job, "recovered")
+    ends_here(site, run, job, agent)
+
+
 def cut_off_while_it_waits(site):
     """An agent that only waits for work ends with 75 when it has heard nothing of the coordinator for as long as --patience says."""
     run = site.folder / "waits"
@@ -251,5 +265,5 @@ def strangers_hold_places(site):
     check(0 < lines <= 4 and refused(run) > 50, f"{lines} lines about {refused(run)} strangers")
 
 
-SURROUNDINGS_CASES = [courier_killed_while_a_host_warms_up, relay_killed, cut_off_while_it_waits, run_directory_unmounted, lost_before_its_first_step, second_agent_of_a_name,
+SURROUNDINGS_CASES = [courier_killed_while_a_host_warms_up, relay_killed, relay_stopped, cut_off_while_it_waits, run_directory_unmounted, lost_before_its_first_step, second_agent_of_a_name,
                       sockets_stay_with_the_agent, joins_by_name, silent_name_server, strangers_hold_places]

@@ -153,6 +153,11 @@ void Hosts::lose(const std::string& host, const std::string& why) {
 }
 
 void Hosts::end(bool goes_on) {
+  if (auto& relay = processes_.relay) {
+    relay->socket.reset();
+    relay->process.wait_for(kPatienceWithKill);
+    relay.reset();
+  }
   if (!processes_.courier) return;
   CourierProcess& courier = *processes_.courier;
   courier.socket.send({{"do", "finish"}, {"goes_on", goes_on}});

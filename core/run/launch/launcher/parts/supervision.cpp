@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "core/base/clock.h"
 #include "core/job/resources/allocation.h"
@@ -43,6 +44,12 @@ bool Supervision::allocation_ends(std::optional<MonotonicTime>& ends, MonotonicT
 
 std::optional<decisions::Event> Supervision::find_stopped_worker(MonotonicTime now) {
   return sentry_.find_stopped(run_.job, processes_.workers, run_.memory.get(), now);
+}
+
+void Supervision::end_stopped_relay(MonotonicTime now) {
+  if (!processes_.relay || !sentry_.is_stopped(*processes_.relay, now)) return;
+  run_.journal.note("the process for workers on other hosts was stopped by a signal: it is replaced");
+  processes_.relay->process.signal(SIGKILL);
 }
 
 std::optional<decisions::Event> Supervision::find_hung_worker(MonotonicTime now) const {

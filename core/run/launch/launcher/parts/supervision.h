@@ -28,6 +28,9 @@ class Supervision {
   // time.
   std::optional<decisions::Event> find_allocation_end(std::optional<MonotonicTime>& ends, MonotonicTime now) const;
   std::optional<decisions::Event> find_stopped_worker(MonotonicTime now);
+  // Kills a relay that was stopped by a signal: the workers on other hosts are lost with the relay, and started by
+  // another one.
+  void end_stopped_relay(MonotonicTime now);
   // The run must be attached to its memory.
   std::optional<decisions::Event> find_hung_worker(MonotonicTime now) const;
   bool scribe_hangs(MonotonicTime now);

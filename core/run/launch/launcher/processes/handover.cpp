@@ -74,7 +74,8 @@ void adopt(const Notes& notes, Handover& handover) {
   if (notes.courier)
     handover.processes.courier = {ChildProcess::adopt(notes.courier->pid),
                                   comm::MessageSocket(UniqueFd(notes.courier->socket))};
-  if (notes.relay) handover.processes.relay = {ChildProcess::adopt(notes.relay->pid), UniqueFd(notes.relay->socket)};
+  if (notes.relay)
+    handover.processes.relay = {ChildProcess::adopt(notes.relay->pid), UniqueFd(notes.relay->socket), {}};
   for (const ClientNote& client : notes.clients) handover.clients[client.id] = client.socket;
   handover.processes.fork_servers.adopt(notes.fork_servers);
 }

@@ -51,7 +51,7 @@ RelayProcess start_relay(const run_directory::RunDirectory& run, const SharedDes
   options.inherited = {shared.spec, theirs.get()};
   options.output = run.courier_log();
   options.ignored_signals = stop_signals();
-  return {ChildProcess::start(options), std::move(ours)};
+  return {ChildProcess::start(options), std::move(ours), {}};
 }
 
 bool is_hung_up(int socket) {

@@ -169,6 +169,7 @@ CourierProcess start_courier(const run_directory::RunDirectory& run, const Share
 struct RelayProcess {
   ChildProcess process;
   UniqueFd socket;
+  MonotonicTime not_running_since{};
 };
 
 struct ScribeProcess {

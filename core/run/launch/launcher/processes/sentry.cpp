@@ -35,7 +35,7 @@ bool is_over(const Silence& silence, const Patience& patience) {
 }
 
 // Tells whether the process has been seen stopped for long enough.
-bool is_stopped(const ProcessStat& stat, MonotonicTime now, MonotonicTime* since) {
+bool stopped(const ProcessStat& stat, MonotonicTime now, MonotonicTime* since) {
   if (stat.state != 'T') {
     *since = kNoTime;
     return false;
@@ -130,7 +130,7 @@ std::optional<Event> Sentry::find_stopped(const decisions::RunState& job, Worker
     const MonotonicTime beat = pulse != nullptr ? monotonic_time(pulse->beat_ns.load()) : worker.started;
     if (now - beat < kSilent) continue;
     const ProcessStat stat = process_stat(worker.process.pid());
-    if (is_stopped(stat, now, &worker.not_running_since))
+    if (stopped(stat, now, &worker.not_running_since))
       return decisions::WorkerHangs{member->id, "was stopped by a signal (SIGSTOP) and not continued"};
     const Member& builder = job.phase == RunPhase::starting ? job.workers.front() : *members.front();
     worker.work.observe(now, beat, stat);
@@ -164,12 +164,16 @@ std::optional<Event> Sentry::find_hung(const decisions::RunState& job, const Wor
   return decisions::AllWait{seconds(std::ranges::min(silences, {}, &Silence::since_beat).since_beat).count()};
 }
 
+bool Sentry::is_stopped(RelayProcess& relay, MonotonicTime now) const {
+  return relay.process.running() && stopped(process_stat(relay.process.pid()), now, &relay.not_running_since);
+}
+
 bool Sentry::has_hung(ScribeProcess& scribe, const comm::JobMemory* memory, MonotonicTime now) const {
   if (!scribe.socket || !scribe.process.running()) return false;
   const MonotonicTime beat =
       std::max(scribe.started, memory != nullptr ? monotonic_time(memory->clock().scribe_beat_ns()) : kNoTime);
   if (age(beat, now) < 2 * kSilent) return false;
-  if (is_stopped(process_stat(scribe.process.pid()), now, &scribe.not_running_since)) return true;
+  if (stopped(process_stat(scribe.process.pid()), now, &scribe.not_running_since)) return true;
   return memory != nullptr && age(beat, now) > kScribe;
 }
 

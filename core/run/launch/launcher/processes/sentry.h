@@ -94,6 +94,8 @@ class Sentry {
   std::optional<decisions::Event> find_hung(const decisions::RunState& job, const Workers& workers,
                                             comm::JobMemory& memory, MonotonicTime now) const;
   // Whether the scribe was stopped by a signal, or gave no sign of life for a minute.
+  // Tells whether the relay was stopped by a signal for a second.
+  bool is_stopped(RelayProcess& relay, MonotonicTime now) const;
   bool has_hung(ScribeProcess& scribe, const comm::JobMemory* memory, MonotonicTime now) const;
 
  private:
