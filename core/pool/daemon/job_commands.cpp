@@ -260,15 +260,22 @@ void JobCommands::send_waiting() {
 }
 
 void Checks::carry_out(const dispatch::CheckJob& action) {
+  if (waiting_.empty()) first_since_ = MonotonicClock::now();
   waiting_.push_back(action.job);
   start();
 }
 
+// The memory is estimated by other jobs: a check of a small job is not to wait until a large job ends.
+bool Checks::has_waited_long() const {
+  return processes_.empty() && MonotonicClock::now() - first_since_ > kPatienceWithMemory;
+}
+
 void Checks::start() {
   if (waiting_.empty() || std::ssize(processes_) >= dispatch::kChecksAtOnce) return;
-  if (!dispatch::has_memory_for_check(dispatcher_.state(), std::ssize(processes_))) return;
+  if (!dispatch::has_memory_for_check(dispatcher_.state(), std::ssize(processes_)) && !has_waited_long()) return;
   const dispatch::JobId id = waiting_.front();
   waiting_.pop_front();
+  first_since_ = MonotonicClock::now();
   if (job_of(id).phase != dispatch::Phase::checking) return start();
   std::filesystem::remove(directory_.check_log(id));
   try {

@@ -23,16 +23,21 @@ class Checks {
 
   void carry_out(const dispatch::CheckJob& action);
   void on_ended(dispatch::JobId id);  // the check's process has ended
-  // Starts waiting checks, as far as their number and the memory of this host allow.
+  // Starts waiting checks, as far as their number and the memory of this host allow. A check waits for memory for a
+  // minute at most, unless another is at work.
   void start();
   const std::map<dispatch::JobId, ChildProcess>& processes() const { return processes_; }
 
  private:
+  static constexpr Nanoseconds kPatienceWithMemory = 60s;
+
   const dispatch::Job& job_of(dispatch::JobId id) const { return dispatcher_.state().jobs.at(id); }
+  bool has_waited_long() const;
 
   PoolDispatcher& dispatcher_;
   const PoolDirectory& directory_;
   std::deque<dispatch::JobId> waiting_;
+  MonotonicTime first_since_{};  // the first has waited since then
   std::map<dispatch::JobId, ChildProcess> processes_;
 };
 
