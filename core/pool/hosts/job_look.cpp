@@ -36,7 +36,7 @@ double own_bytes(int64_t process) {
 double largest_of(const std::vector<launch::WorkerStatus>& workers) {
   double most = 0;
   for (const launch::WorkerStatus& worker : workers) {
-    if (dispatch::Slot{0, worker.device}.host().empty()) most = std::max(most, own_bytes(worker.pid));
+    if (worker.pid > 0) most = std::max(most, own_bytes(worker.pid));  // on this host
   }
   return most;
 }
