@@ -1,6 +1,7 @@
 // The two processes by which a launcher works with other hosts: its courier, and its relay to workers there.
 
 #include <csignal>
+#include <cstdio>
 #include <memory>
 
 #include "cmd/commands.h"
@@ -24,8 +25,8 @@ template <typename Work, typename Report>
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   ::signal(SIGPIPE, SIG_IGN);
   const auto end_by = [&](const Error& error) {
-    fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
     report(error);
+    std::fputs(fmt::format("{}\n{}\n", error.message(), error.advice()).c_str(), stderr);  // the disk may be full
     leave(exit_code(error.fault()));
   };
   try {

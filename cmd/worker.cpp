@@ -35,8 +35,8 @@ Error blaming_memory(const Error& error, uint64_t refusals) {
 
 [[noreturn]] void report(train::WorkerSetup& setup, const Error& raised) {
   const Error error = blaming_memory(raised, setup.refused_memory->load());
-  fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
   setup.launcher.send(comm::Failed(error));
+  std::fputs(fmt::format("{}\n{}\n", error.message(), error.advice()).c_str(), stderr);  // the disk may be full
   leave(exit_code(error.fault()));
 }
 

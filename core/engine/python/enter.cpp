@@ -47,8 +47,8 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
   train::WorkerSetup setup;
   setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(task.socket)));
   const auto report = [&](const Error& error) {
-    fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
     setup.launcher.send(comm::Failed(error));
+    std::fputs(fmt::format("{}\n{}\n", error.message(), error.advice()).c_str(), stderr);  // the disk may be full
     return exit_code(error.fault());
   };
   try {
