@@ -147,6 +147,7 @@ void write_outputs(const model::EvaluatedBatch& batch, int64_t first, checkpoint
 // The places for the outputs of an evaluation, which this worker's batches take part in; nothing if nobody wants them.
 std::optional<checkpoint::OutputParts> parts_for_metrics(const Workplace& place) {
   if (place.rows.empty()) return std::nullopt;
+  make_folders(place.rows);
   return checkpoint::OutputParts(place.rows, ::getpid());
 }
 

@@ -218,6 +218,7 @@ void Launcher::supervise() {
   supervision_.begin_round(now);
   decide(supervision_.find_allocation_end(run_.state.times.ends, now));
   if (run_.job.phase == RunPhase::over) return;
+  supervision_.end_stopped_relay(now);
   decide(supervision_.find_stopped_worker(now));
   if (run_.job.phase != RunPhase::over && supervision_.scribe_hangs(now)) decide(scribe_.end_hung());
   if (!run_.memory || run_.job.phase == RunPhase::over) return;
@@ -233,6 +234,8 @@ void Launcher::begin_stage(bool anew) {
 
 // Runs on until the last state is saved and the files are closed.
 void Launcher::close_files() {
+  std::error_code ignored;  // outputs of an evaluation under way: the last state may need their room
+  std::filesystem::remove_all(run_.journal.directory.rows(), ignored);
   decide(decisions::EndBegan{});
   decide(decisions::Tick{});
   while (run_.job.closing != decisions::Closing::closed) {
