@@ -96,7 +96,7 @@ void add_agent(CLI::App& app, Action& chosen) {
   verb->add_option("--memory", arguments->pool.memory,
                    "With --pool: memory of this host for the pool's jobs, such as 64GB (default: the machine's, or the "
                    "cgroup's limit, less a sixteenth)")
-      ->transform(CLI::AsSizeValue(true))
+      ->transform(as_memory())
       ->needs(pool);
   verb->add_option(
       "--name", setup.name,

@@ -52,7 +52,7 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
   verb->add_option("--memory", options->memory,
                    "Memory of this host for the pool's jobs, such as 64GB: a job starts and grows where it fits beside "
                    "the others (default: the machine's, or the cgroup's limit, less a sixteenth)")
-      ->transform(CLI::AsSizeValue(true));
+      ->transform(as_memory());
   verb->add_option("--seed", options->seed, "Seed of a new pool for policies that choose at random (default 1)");
   verb->callback([options, &chosen] {
     chosen = [options] {

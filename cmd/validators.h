@@ -40,6 +40,17 @@ inline CLI::Validator as_part() {
   return {transform, "PERCENT"};
 }
 
+// "64GB" becomes a number of bytes above zero.
+inline CLI::Validator as_memory() {
+  const auto transform = [](std::string& text) -> std::string {
+    const std::string given = text;
+    const bool begins_with_digit = !text.empty() && text[0] >= '0' && text[0] <= '9';
+    if (begins_with_digit && CLI::AsSizeValue(true)(text).empty() && text != "0") return "";
+    return fmt::format("must be bytes above zero, such as 64GB, found {}", given);
+  };
+  return {transform, "BYTES"};
+}
+
 // "10.0.0.1:7000", "nodeA:7000"; ":7000" where `needs_host` is false. Names are looked up later.
 inline CLI::Validator host_and_port(bool needs_host) {
   const auto check = [needs_host](std::string& text) -> std::string {

@@ -419,6 +419,9 @@ void Combinations::metrics() {
   for (const std::string_view key : {"train.metrics", "train.metrics_names"}) {
     for (const std::string& name : key == "train.metrics" ? train.metrics : train.metrics_names) {
       require(!name.empty(), {key}, "a name is empty");
+      const bool is_of_class = train.per_class && name.starts_with("class") && name.size() > 5 &&
+                               std::ranges::all_of(name.substr(5), [](char c) { return c >= '0' && c <= '9'; });
+      require(!is_of_class, {key, "train.per_class"}, fmt::format("\"{}\" is the accuracy of a class", name));
       require(std::ranges::count(known, name) <= 1 && name != "perplexity", {key},
               fmt::format("\"{}\" is the name of another metric, too", name));
     }
