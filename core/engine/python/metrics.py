@@ -40,7 +40,7 @@ def number(name, value):
         if isinstance(value, (str, bytes)):
             raise TypeError
         return float(value).hex()
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise Refused(f"returned {name} as a {type(value).__name__}, and no number",
                       "return a number, such as float(f1)") from None
 
