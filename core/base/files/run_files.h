@@ -36,6 +36,7 @@ class RunFiles {
   std::string verdict() const { return in("verdict.json"); }       // how the last launch ended
   std::string scribe_log() const { return in("scribe.log"); }
   std::string courier_log() const { return in("courier.log"); }
+  std::string relay_log() const { return in("relay.log"); }
   std::string worker_log(int64_t worker) const { return in("worker-") + std::to_string(worker) + ".log"; }
 
   // The launcher and the hosts at work.

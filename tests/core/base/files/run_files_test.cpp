@@ -21,6 +21,7 @@ TEST_CASE("the files of a run directory keep their names: users and scripts go b
   CHECK(run.verdict() == "a/run/verdict.json");
   CHECK(run.scribe_log() == "a/run/scribe.log");
   CHECK(run.courier_log() == "a/run/courier.log");
+  CHECK(run.relay_log() == "a/run/relay.log");
   CHECK(run.worker_log(3) == "a/run/worker-3.log");
   CHECK(run.lock_file() == "a/run/lock");
   CHECK(run.control_socket() == "a/run/control.sock");

@@ -49,7 +49,7 @@ RelayProcess start_relay(const run_directory::RunDirectory& run, const SharedDes
                        number(theirs.get())};
   options.same_program = true;
   options.inherited = {shared.spec, theirs.get()};
-  options.output = run.courier_log();
+  options.output = run.relay_log();
   options.ignored_signals = stop_signals();
   return {ChildProcess::start(options), std::move(ours), {}};
 }
