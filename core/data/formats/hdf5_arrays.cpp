@@ -12,7 +12,6 @@
 #include <map>
 #include <new>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -124,7 +123,7 @@ class ArrayDataset : public Dataset {
       : arrays_(std::move(arrays)), samples_(samples), section_(section) {
     std::vector<Field> fields;
     for (Array& array : arrays_) {
-      if (array.field.is_ragged) array.field.dims[0] = longest(array, std::views::iota(int64_t{0}, samples));
+      if (array.field.is_ragged) array.field.dims[0] = longest(array, samples, [](int64_t i) { return i; });
       fields.push_back(array.field);
     }
     shape_ = SampleShape::fields(std::move(fields));
@@ -141,7 +140,9 @@ class ArrayDataset : public Dataset {
   }
   std::vector<int64_t> lengths_of(std::span<const int64_t> indices) const override {
     std::vector<int64_t> lengths;
-    for (const Array& array : arrays_) lengths.push_back(array.field.is_ragged ? longest(array, indices) : 0);
+    const auto index_of = [indices](int64_t i) { return indices[static_cast<size_t>(i)]; };
+    for (const Array& array : arrays_)
+      lengths.push_back(array.field.is_ragged ? longest(array, std::ssize(indices), index_of) : 0);
     return lengths;
   }
   void read(int64_t, const SampleDraw&, std::byte*, int64_t*) const override {
@@ -161,11 +162,11 @@ class ArrayDataset : public Dataset {
   }
 
  private:
-  // The length of a ragged array in a mini-batch of these samples.
-  template <typename Indices>
-  int64_t longest(const Array& array, const Indices& indices) const {
+  // The length of a ragged array in a mini-batch of `samples` samples: index_of(0), index_of(1), …
+  template <typename IndexOf>
+  int64_t longest(const Array& array, int64_t samples, IndexOf index_of) const {
     int64_t most = 0;
-    for (const int64_t index : indices) most = std::max(most, array.length(index));
+    for (int64_t i = 0; i < samples; ++i) most = std::max(most, array.length(index_of(i)));
     return padded_length(most, section_);
   }
 

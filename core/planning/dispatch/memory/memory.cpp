@@ -116,7 +116,7 @@ double left_beside(const State& state, const Job& job, const std::string& host, 
 class MemoryFit {
  public:
   MemoryFit(DispatchTurn& turn, const std::vector<Job*>& jobs)
-      : turn_(turn), state_(turn.state), jobs_(jobs), held_(all_held(turn.state)) {}
+      : state_(turn.state), jobs_(jobs), held_(all_held(turn.state)) {}
 
   std::vector<JobId> run() {
     std::vector<JobId> refused;
@@ -245,7 +245,6 @@ class MemoryFit {
     job.reason = "stays: the hosts meant for it have no memory left";
   }
 
-  DispatchTurn& turn_;
   State& state_;
   const std::vector<Job*>& jobs_;
   const std::map<JobId, Target> held_;
