@@ -82,7 +82,7 @@ TEST_CASE("jobs that overfill the host together run one after another, and say t
   CHECK(most_at_once(pool, larges) == 1);
   CHECK(most_at_once(pool, all) == 2);
   const Json status = Json::parse(pool.ask("status", {"--json"}).text);
-  CHECK(status.at("memory").at(0).at("bytes") == std::floor(memory));
+  CHECK(status.at("memory").at(0).at("bytes") == std::nearbyint(memory));
   CHECK(pool.log().find("waits for memory: it needs") != std::string::npos);
 }
 
