@@ -1,7 +1,6 @@
-// The two processes by which a launcher works with other hosts: its courier, and its relay to workers there.
+// The two processes by which a launcher works with other hosts: the courier, and the relay to workers on those hosts.
 
 #include <csignal>
-#include <cstdio>
 #include <memory>
 
 #include "cmd/commands.h"
@@ -9,6 +8,7 @@
 #include "cmd/worker_library.h"
 #include "core/hosts/setup.h"
 #include "core/job/spec/parsing/parse.h"
+#include "core/state/comm/messages/failed.h"
 #include "core/state/run_directory/passed_spec.h"
 
 namespace estrain::cmd {
@@ -26,7 +26,7 @@ template <typename Work, typename Report>
   ::signal(SIGPIPE, SIG_IGN);
   const auto end_by = [&](const Error& error) {
     report(error);
-    std::fputs(fmt::format("{}\n{}\n", error.message(), error.advice()).c_str(), stderr);  // the disk may be full
+    comm::print_last_error(error);
     leave(exit_code(error.fault()));
   };
   try {

@@ -3,7 +3,6 @@
 #include "core/engine/train/worker.h"
 
 #include <csignal>
-#include <cstdio>
 #include <future>
 #include <memory>
 #include <string>
@@ -36,7 +35,7 @@ Error blaming_memory(const Error& error, uint64_t refusals) {
 [[noreturn]] void report(train::WorkerSetup& setup, const Error& raised) {
   const Error error = blaming_memory(raised, setup.refused_memory->load());
   setup.launcher.send(comm::Failed(error));
-  std::fputs(fmt::format("{}\n{}\n", error.message(), error.advice()).c_str(), stderr);  // the disk may be full
+  comm::print_last_error(error);
   leave(exit_code(error.fault()));
 }
 

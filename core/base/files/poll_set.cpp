@@ -4,10 +4,13 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace estrain {
+
+std::chrono::milliseconds left_until(MonotonicTime deadline) {
+  return std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(deadline - MonotonicClock::now()));
+}
 
 int poll_within(std::span<pollfd> polled, std::chrono::milliseconds limit) {
   const MonotonicTime deadline = MonotonicClock::now() + limit;
@@ -16,8 +19,7 @@ int poll_within(std::span<pollfd> polled, std::chrono::milliseconds limit) {
     const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(left.count()));
     if (ready >= 0) return ready;
     if (errno != EINTR) throw system_error("cannot wait for descriptors", errno);
-    if (limit > 0ms)  // rounded up: no wait ends early
-      left = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(deadline - MonotonicClock::now()));
+    if (limit > 0ms) left = left_until(deadline);
   }
 }
 

@@ -9,9 +9,13 @@
 #include <span>
 #include <vector>
 
+#include "core/base/clock.h"
+
 namespace estrain {
 
 inline constexpr std::chrono::milliseconds kForever{-1};  // no limit for a wait
+// Returns the wait until the deadline, rounded up, so that no wait ends early; 0 after the deadline.
+std::chrono::milliseconds left_until(MonotonicTime deadline);
 
 // Waits for an event of a descriptor, for at most `limit`. Returns the number of descriptors with an event; 0: the time
 // is over. Throws Fault::io.

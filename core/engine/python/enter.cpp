@@ -1,6 +1,5 @@
 #include "core/engine/python/enter.h"
 
-#include <cstdio>
 #include <exception>
 
 #include "core/base/error.h"
@@ -48,7 +47,7 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
   setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(task.socket)));
   const auto report = [&](const Error& error) {
     setup.launcher.send(comm::Failed(error));
-    std::fputs(fmt::format("{}\n{}\n", error.message(), error.advice()).c_str(), stderr);  // the disk may be full
+    comm::print_last_error(error);
     return exit_code(error.fault());
   };
   try {

@@ -18,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/long_files.h"
+#include "core/base/files/poll_set.h"
 #include "core/base/files/run_files.h"
 #include "core/base/files/unique_fd.h"
 #include "core/base/process/child_process.h"
@@ -191,7 +192,7 @@ void Terminal::stop_until_continued() {
 }
 
 constexpr size_t kSpans = 240;
-constexpr int64_t kLongestWaitNs = 3600 * INT64_C(1'000'000'000);
+constexpr std::chrono::milliseconds kLongestWait = 1h;
 
 bool has_ended(const launch::RunStatus& status) {
   const std::string& state = status.state;
@@ -234,17 +235,16 @@ class Watch {
 // Returns the final look.
 TerminalLook draw_until_done(Watch& watch, double seconds) {
   Terminal terminal;
-  const int64_t period = nanoseconds(seconds);
-  int64_t next = monotonic_ns() + period;
+  const Nanoseconds period = nanoseconds(Seconds(seconds));
+  MonotonicTime next = MonotonicClock::now() + period;
   for (;;) {
     terminal.draw(lines_of(watch.view(), terminal.look()));
     if (watch.has_ended()) break;
-    const int64_t left = std::min(next - monotonic_ns(), kLongestWaitNs);
-    const auto happened = terminal.wait(std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(Nanoseconds(left))));
+    const auto happened = terminal.wait(std::min(left_until(next), kLongestWait));
     if (happened == Terminal::Happened::quit) break;
-    if (monotonic_ns() < next) continue;
+    if (MonotonicClock::now() < next) continue;
     watch.look_again();
-    next = monotonic_ns() + period;
+    next = MonotonicClock::now() + period;
   }
   return terminal.look();
 }

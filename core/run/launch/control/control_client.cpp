@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -33,10 +32,7 @@ class Deadline {
   explicit Deadline(std::optional<Nanoseconds> limit) : limit_(limit) {
     if (limit) end_ = MonotonicClock::now() + *limit;
   }
-  std::chrono::milliseconds left() const {
-    if (!end_) return kForever;
-    return std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(*end_ - MonotonicClock::now()));
-  }
+  std::chrono::milliseconds left() const { return end_ ? left_until(*end_) : kForever; }
   bool over() const { return left() == 0ms; }
   // For a launcher that has not answered in time.
   Error no_answer(const std::string& run) const {

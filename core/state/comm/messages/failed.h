@@ -1,6 +1,9 @@
 #pragma once
 // The last message of a process which ends by an error.
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -24,5 +27,11 @@ struct Failed {
 
   ESTRAIN_FIELDS(fault, message, advice, cause)
 };
+
+// Prints the error into the log of a process which ends by the error. The log may lie on a full disk: a failure to
+// print is ignored, and Failed is sent before.
+inline void print_last_error(const Error& error) {
+  std::fputs(fmt::format("{}\n{}\n", error.message(), error.advice()).c_str(), stderr);
+}
 
 }  // namespace estrain::comm

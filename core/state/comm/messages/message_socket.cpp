@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
 
@@ -75,8 +74,7 @@ MessageSocket::Received MessageSocket::receive(Json* message, std::chrono::milli
   do {  // woken by room for kept messages, the loop waits on
     waiting.events = static_cast<short>(flush() ? POLLIN : POLLIN | POLLOUT);
     if (poll_within({&waiting, 1}, left) == 0) return Received::nothing;
-    if (limit > 0ms)
-      left = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(deadline - MonotonicClock::now()));
+    if (limit > 0ms) left = left_until(deadline);
   } while (waiting.revents == POLLOUT);
   const auto buffer = std::make_unique_for_overwrite<char[]>(kLargestMessage);  // zeros would take longer than recv()
   const ssize_t got = ::recv(fd_.get(), buffer.get(), kLargestMessage, MSG_DONTWAIT);

@@ -70,7 +70,7 @@ class WorkerLife {
   WorkerLife(ChildProcess child) : child_(std::move(child)) {}
   explicit WorkerLife(comm::MessageSocket line) : line_(std::move(line)) {}
 
-  bool running() const { return line_ ? true : child_.running(); }
+  bool running() const { return line_ || child_.running(); }
   pid_t pid() const { return child_.pid(); }                               // -1: on another host
   int line() const { return line_.descriptor(); }                          // -1: a child
   int descriptor() const { return line_ ? line() : child_.descriptor(); }  // readable once the process has ended
