@@ -102,14 +102,22 @@ Target certain(const Job& job, const std::map<JobId, Target>& held) {
   return at == held.end() ? Target() : common_part(job.target, at->second);
 }
 
-double left_beside(const State& state, const Job& job, const std::string& host, double memory) {
-  const std::map<JobId, Target> held = all_held(state);
+// Returns the memory of a host less the needs of the other jobs, each with as many workers there as workers_of() says.
+template <typename WorkersOf>
+double left_beside(const State& state, const Job& job, double memory, WorkersOf workers_of) {
   for (const auto& [id, other] : state.jobs) {
-    if (id == job.id || other.request.background || other.target.empty()) continue;
-    if (other.phase == Phase::waiting && !state.underway.placed.contains(id)) continue;
-    memory -= other.memory.needs.with(workers_on(certain(other, held), host));
+    if (id != job.id && !other.request.background && !other.target.empty())
+      memory -= other.memory.needs.with(workers_of(other));
   }
   return memory;
+}
+
+double left_beside(const State& state, const Job& job, const std::string& host, double memory) {
+  const std::map<JobId, Target> held = all_held(state);
+  return left_beside(state, job, memory, [&](const Job& other) {
+    const bool is_placed = other.phase != Phase::waiting || state.underway.placed.contains(other.id);
+    return is_placed ? workers_on(certain(other, held), host) : 0;
+  });
 }
 
 // Fits targets to memory (turn.h).
@@ -146,12 +154,7 @@ class MemoryFit {
   double left_on(const std::string& host, const Job& job) const {
     const std::optional<double> memory = memory_beside_checks(state_, host);
     if (!memory) return std::numeric_limits<double>::infinity();
-    double left = *memory;
-    for (const auto& [id, other] : state_.jobs) {
-      if (id != job.id && !other.request.background && !other.target.empty())
-        left -= other.memory.needs.with(workers_of(other, host));
-    }
-    return left;
+    return left_beside(state_, job, *memory, [&](const Job& other) { return workers_of(other, host); });
   }
 
   bool fits(const Job& job) const {
