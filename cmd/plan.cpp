@@ -133,8 +133,11 @@ class Planning {
     if (!held_.front().device.is_gpu()) return;
     const comm::ProbeReport probed = launch::probe_operators(spec_, held_.front().device, false, /*foretells=*/true);
     report_.gpu_bytes = probed.gpu_bytes;
+    report_.gpu_slot_bytes = probed.gpu_slot_bytes;
     const launch::CheckedJob job{spec_, held_, launch::job_size(probed)};
-    if (const auto found = launch::check_gpu_memory(job)) report_.gpu_memory = found->seen;
+    const auto found = launch::check_gpu_memory(job);
+    if (found)
+      report_.gpu_memory = found->advice.empty() ? found->seen : found->seen + "\n            " + found->advice;
   }
 
   void report_plans() {

@@ -280,6 +280,7 @@ void print_json(const PlanReport& report) {
   }
   if (report.over_hosts) json["over_hosts"] = report.over_hosts->to_json(report.batch);
   if (!report.gpu_bytes.empty()) json["gpu_bytes"] = report.gpu_bytes;
+  if (!report.gpu_slot_bytes.empty()) json["gpu_slot_bytes"] = report.gpu_slot_bytes;
   json["crowding"] = report.crowding;
   json["database"] = report.database;
   fmt::print("{}\n", json_text(json));

@@ -70,10 +70,11 @@ struct PlanReport {
   std::vector<std::string> measured;  // kinds, by this command
   std::vector<double> crowding;       // plan::PlannedJob::crowding
   std::string database;
-  int64_t batch = 1;                       // samples of a mini-batch
-  const HostsTable* over_hosts = nullptr;  // nothing: the job is on one host
-  std::vector<uint64_t> gpu_bytes = {};    // foretold memory of each of n GPUs, at n - 1; empty: no GPUs at hand
-  std::string gpu_memory = {};             // the same in words, with the memory that a GPU has; empty: nothing to say
+  int64_t batch = 1;                          // samples of a mini-batch
+  const HostsTable* over_hosts = nullptr;     // nothing: the job is on one host
+  std::vector<uint64_t> gpu_bytes = {};       // foretold memory of each of n GPUs, at n - 1; empty: no GPUs at hand
+  std::vector<uint64_t> gpu_slot_bytes = {};  // of the optimizer, the same way: a part of gpu_bytes, or in host memory
+  std::string gpu_memory = {};  // the same in words, with the memory that a GPU has; empty: nothing to say
 
   const profile::Alternative& best() const;
 };

@@ -70,6 +70,7 @@ def all_checks():
         timed("switching resnet18", sharing.switching("resnet18"), 130, "cost"),
         timed("where time goes: gpt, resnet50", traces.where("gpt", "resnet50"), 150, "rest"),
         timed("throughput resnet18", pace.throughput("resnet18"), 190, "rest"),
+        timed("slots in host memory gpt", sharing.slots_in_host("gpt"), 100, "rest"),
         timed("throughput vgg19", pace.throughput("vgg19"), 240, "rest"),
     ]
 

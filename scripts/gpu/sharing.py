@@ -23,6 +23,10 @@ HOW_SWITCHING = (
     "time of a step of k ESTs on one worker over k steps of a job with one EST, minus 1; k ESTs update once, so that "
     "this may be below 0; turns of {} s, or of 10 steps if they take longer; median of {} rounds side by side"
 )
+HOW_IN_HOST = (
+    "time of a step of one EST with job.state = \"host\" over one without; turns of {} s, or of 10 steps if they take "
+    "longer; {} rounds side by side"
+)
 HOW_MEMORY = "memory of the GPU taken (nvidia-smi) with 16 ESTs less that with 1, in copies of the gradient"
 HOW_FORETOLD = (
     "memory of the GPU taken (nvidia-smi) with 1 to 16 ESTs over what `estrain check` foretells from a mini-batch on the "
@@ -51,6 +55,22 @@ def switching(name):
             how = HOW_SWITCHING.format(turn, rounds)
             report.figure(f"{name}: {k} ESTs, cost of switching", LOWER, 0.5, percent, how, " %", told)
         return note
+
+    return check
+
+
+def slots_in_host(name):
+    def check(machine, report):
+        turn, rounds, case = machine.rounds(STATE_TURN, 0.2), machine.rounds(ROUNDS, 2), cases(machine)[name]
+        places = {"device": (), "host": ("--set", "job.state=host")}
+        jobs = {place: lambda more=more: Turns(machine, case, options=more) for place, more in places.items()}
+        with all_started({"device": jobs.pop("device")}, jobs) as started:
+            turns = {place: job.timed_turn for place, job in started.items()}
+            least = {place: LEAST_STEPS * statistics.median(job.step_seconds()) for place, job in started.items()}
+            seconds = side_by_side(turns, rounds, {place: max(turn, least[place]) for place in turns})
+        over = ratios(seconds["host"], seconds["device"])
+        report.figure(f"{name}: slots in host memory", LOWER, 2, over, HOW_IN_HOST.format(turn, rounds))
+        return f"time of a step over that with slots on the GPU: {statistics.median(over):.3f}"
 
     return check
 

@@ -392,6 +392,7 @@ double foretold_memory(const std::string& spec, size_t gpus, const Words& more) 
 const Words kD2 = {"--set", "job.determinism=D2"};
 const Words kSgd = {"--set", "optimizer.name=sgd", "--set", "optimizer.momentum=0.9"};
 const Words kClipped = {"--set", "train.clip_grad_norm=0.1"};
+const Words kSlotsInHost = {"--set", "job.state=host"};
 Words ests(int number) { return {"--set", fmt::format("job.ests={}", number)}; }
 
 void check_memory(const std::vector<MemoryOfGpu>& cases) {
@@ -414,12 +415,71 @@ TEST_CASE("a GPU has one copy of parameters and slots, and room for gradients: 1
                 {"AdamW, clipped", "cuda:0", 1, with(ests(1), kClipped), 16, 17},
                 {"SGD with momentum", "cuda:0", 1, with(ests(1), kSgd), 12, 13},
                 {"AdamW, 16 ESTs", "cuda:0", 1, ests(16), 28, 33}});  // four partial sums
+  if (is_at_length()) check_memory({{"AdamW, slots in host memory", "cuda:0", 1, with(ests(1), kSlotsInHost), 8, 9}});
 }
 TEST_CASE("each of several GPUs has its own share of the slots, and sums of one bucket") {
   check_memory({{"AdamW on 4 GPUs", "cuda*4", 4, ests(4), 7, 12}});
   if (is_at_length())
     check_memory({{"AdamW on 8 GPUs", "cuda*8", 8, ests(8), 6, 11},
                   {"AdamW on 8 GPUs, clipped", "cuda*8", 8, with(ests(8), kClipped), 6, 12}});
+}
+
+// A job whose optimizer slots take half of a GPU's memory.
+const std::string kTightJob = R"([job]
+name = "tight"
+ests = 2
+determinism = "D2"
+[model]
+name = "mlp"
+hidden = [1024, 1024, 1024]
+classes = 10
+[data]
+format = "synthetic"
+shape = [64]
+samples = 64
+batch = 1
+[optimizer]
+name = "adamw"
+[train]
+steps = 2
+eval_every = "never"
+)";
+const char* const kTightMemory = "56000000";  // bytes: the job needs 65 MB, or 46 MB without the slots
+
+TEST_CASE("a job that a GPU cannot hold trains with its slots in host memory, through a resize, a kill and a resume") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", kTightJob);
+  const Words in_host = with(kSlotsInHost, {"--set", "train.steps=1000000"});
+  std::string run;
+  {
+    const Setting small("ESTRAIN_SIMULATED_CAPACITY", kTightMemory);
+    const Ended refused = estrain({"train", spec, "--run", folder / "refused", "--devices", "cuda:0"});
+    INFO(refused.shown());
+    CHECK(refused.code == 1);
+    CHECK(refused.says("CUDA out of memory"));
+    CHECK(refused.says("job.state = \"host\""));
+
+    Job job(spec, folder / "in host memory", with({"--devices", "cuda:0"}, in_host));
+    job.reach(1);
+    REQUIRE(job.resize("cuda:0,cuda:1").code == 0);
+    job.reach(job.step() + 1);
+    REQUIRE(::kill(job.workers().at(1), SIGKILL) == 0);
+    job.reach(job.step() + 1);
+    REQUIRE(job.stop().code == 0);
+    job.launcher().wait();
+    run = job.run();
+    const std::string more = fmt::format("train.steps={}", last_step(run) + 1);
+    const Ended resumed = estrain({"train", "--resume", "--run", run, "--devices", "cuda:1", "--set", more});
+    INFO(resumed.shown());
+    REQUIRE(resumed.code == 0);
+  }
+  const Words as_long = {"--set", fmt::format("train.steps={}", last_step(run))};
+  CHECK(difference(run, train_in_another_order(folder, spec, "cuda:0", as_long)).text == "");
+  CHECK(metric_steps(run) == first_steps(last_step(run)));
+}
+
+TEST_CASE("slots in host memory: the CPU's bits, clipped, on one GPU and on several with several ESTs") {
+  check_as_on_the_cpu(mlp_job(), kSlotsInHost, at_length({"cuda:0", "cuda*4"}, {"cuda:0,cuda:1"}));
 }
 
 // The calls of a step of one worker (tests/simulated_gpu/machine.h).
@@ -478,6 +538,10 @@ TEST_CASE("check and plan name what each GPU needs, and the fewest GPUs that hol
   };
   says({"check", "--devices", "cpu", "--gpu-memory", "0.1"}, "no number of GPUs holds the job", 1);
   says({"check", "--devices", "cpu", "--gpu-memory", "80"}, "the fewest that hold the job need ");
+  const std::string tight = folder.write("tight.toml", kTightJob);
+  const Ended advised = estrain({"check", tight, "--devices", "cpu", "--gpu-memory", "0.7"});
+  INFO(advised.shown());
+  CHECK(advised.says("job.state = \"host\" on 1 GPU: "));
   says(with({"plan", "--devices", "cuda:0,cuda:1", "--seconds", "0.01"}, kD2),
        "GPU memory: a GPU has 64.0 GiB; needed: ");
 }

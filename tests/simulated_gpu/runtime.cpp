@@ -23,8 +23,16 @@ namespace estrain::simulated {
 namespace {
 
 constexpr int kGpus = 8;
-constexpr size_t kMemory = size_t{64} << 30;
+constexpr size_t kMemory = size_t{64} << 30;  // by default
 constexpr size_t kPage = 4096, kLargePage = size_t{2} << 20;
+
+// Returns the size of a GPU's memory. A GPU has the memory of one process. ESTRAIN_SIMULATED_CAPACITY=BYTES gives
+// another size than the default.
+size_t capacity() {
+  static const char* const bytes = std::getenv("ESTRAIN_SIMULATED_CAPACITY");
+  static const size_t size = bytes == nullptr ? kMemory : std::strtoull(bytes, nullptr, 10);
+  return size;
+}
 
 Machine& machine() { return Machine::of_process(); }
 
@@ -224,7 +232,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->major = attribute(cudaDevAttrComputeCapabilityMajor);
   properties->minor = attribute(cudaDevAttrComputeCapabilityMinor);
   properties->multiProcessorCount = attribute(cudaDevAttrMultiProcessorCount);
-  properties->totalGlobalMem = kMemory;
+  properties->totalGlobalMem = capacity();
   properties->warpSize = attribute(cudaDevAttrWarpSize);
   properties->maxThreadsPerBlock = attribute(cudaDevAttrMaxThreadsPerBlock);
   properties->maxThreadsPerMultiProcessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
@@ -278,7 +286,7 @@ cudaError_t cudaMalloc(void** place, size_t bytes) {
   static Fault fault("memory");
   static bool is_full = false;  // from then on
   is_full = is_full || fault.strikes();
-  if (is_full || device_memory().bytes() + bytes > kMemory) {
+  if (is_full || device_memory().bytes() + bytes > capacity()) {
     machine().synchronize();  // as the driver does: it may find memory that pending work gives back
     return returned(cudaErrorMemoryAllocation);
   }
@@ -295,8 +303,8 @@ cudaError_t cudaFree(void* place) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
-  *free = kMemory - device_memory().bytes();
-  *all = kMemory;
+  *free = capacity() - device_memory().bytes();
+  *all = capacity();
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** place, size_t bytes, unsigned) {

@@ -7,8 +7,10 @@
 #include <ATen/ops/cumprod_cuda_dispatch.h>
 #include <ATen/ops/cumsum_cuda_dispatch.h>
 #include <ATen/ops/div_cuda_dispatch.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/floor_divide_cuda_dispatch.h>
 #include <ATen/ops/fmod_cuda_dispatch.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/index_add_cuda_dispatch.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/pow_cuda_dispatch.h>
@@ -100,6 +102,18 @@ std::shared_ptr<at::DataPtr> page_locked(size_t bytes) {
   return std::make_shared<at::DataPtr>(at::getHostAllocator(at::kCUDA)->allocate(bytes));
 }
 
+// Not by LibTorch's allocator, which rounds up to a power of two. Addresses are unified: the GPU uses the host's.
+std::shared_ptr<std::byte> new_mapped_memory(size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t error = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+  if (error == cudaSuccess)
+    return {static_cast<std::byte*>(memory), [](std::byte* begin) { (void)cudaFreeHost(begin); }};
+  (void)cudaGetLastError();
+  throw Error::make(Fault::device, "job.state = \"host\": Cannot allocate memory: {} bytes, page-locked ({})", bytes,
+                    cudaGetErrorString(error))
+      .advise("free host memory, raise the memory limit of the job (cgroup), or use more GPUs");
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options)
@@ -161,6 +175,18 @@ HostMemory CudaDevice::host_memory() const {
   };
 }
 
+at::Tensor CudaDevice::mapped_memory(size_t bytes) {
+  const auto options = at::TensorOptions(at::kByte);
+  if (bytes == 0) return at::empty({0}, options);
+  if (!mapped_ || mapped_.use_count() > 1 || mapped_bytes_ < bytes) {
+    mapped_.reset();
+    mapped_ = new_mapped_memory(bytes);
+    mapped_bytes_ = bytes;
+  }
+  return at::from_blob(
+      mapped_.get(), {static_cast<int64_t>(bytes)}, [used = mapped_](void*) {}, options);
+}
+
 void CudaDevice::read(const at::Tensor& values, Reader reader) {
   const size_t bytes = values.nbytes();
   const auto staging = page_locked(bytes);
@@ -171,7 +197,8 @@ void CudaDevice::read(const at::Tensor& values, Reader reader) {
 }
 
 void CudaDevice::download(const at::Tensor& values, std::byte* host, std::function<void()> then) {
-  const Copied copied = copy_to_host(host, values.const_data_ptr(), values.nbytes(), to_host_);
+  const auto copy = values.is_cpu() ? copy_within_host : copy_to_host;
+  const Copied copied = copy(host, values.const_data_ptr(), values.nbytes(), to_host_);
   arrivals_.push({[copied] { copied->synchronize(); }, [values, then = std::move(then)] { then(); }});
 }
 
@@ -187,6 +214,7 @@ device::ExchangeId CudaDevice::new_exchange() { return new_nccl_id(); }
 
 std::unique_ptr<device::DeviceExchange> CudaDevice::open_exchange(const device::ExchangeId& id,
                                                                   const device::ExchangeParty& party) {
+  c10::cuda::set_device(index_);  // otherwise another thread than the device's would open the first GPU
   return open_nccl_exchange(id, exchanges_, party);
 }
 

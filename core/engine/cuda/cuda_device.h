@@ -33,6 +33,7 @@ class CudaDevice : public device::ComputeDevice {
   void expect_copies(std::byte* host, size_t bytes) override;
   std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse use) override;
   HostMemory host_memory() const override;
+  at::Tensor mapped_memory(size_t bytes) override;
   at::Tensor upload(const at::Tensor& host) override { return uploads_.upload(host); }
   void await_uploads() override { uploads_.await(); }
   void read(const at::Tensor& values, Reader reader) override;
@@ -54,6 +55,9 @@ class CudaDevice : public device::ComputeDevice {
   std::optional<PinnedOperators> pinned_;
   device::Arrivals arrivals_;
   std::optional<device::CapturedPasses> captured_passes_;
+  // Of mapped_memory(), for the next stage: locking the pages takes seconds.
+  std::shared_ptr<std::byte> mapped_;
+  size_t mapped_bytes_ = 0;
 };
 
 }  // namespace estrain::cuda

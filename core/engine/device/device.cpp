@@ -1,5 +1,6 @@
 #include "core/engine/device/device.h"
 
+#include <ATen/ops/empty.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -63,6 +64,10 @@ FinishAtEnd::~FinishAtEnd() {
     device_.finish();
   } catch (...) {  // the current exception, or the fault behind that exception, is the one to report
   }
+}
+
+at::Tensor ComputeDevice::mapped_memory(size_t bytes) {
+  return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte));
 }
 
 ExchangeId ComputeDevice::new_exchange() { throw Error::make(Fault::bug, "{} does not exchange", describe()); }

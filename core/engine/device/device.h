@@ -111,8 +111,8 @@ class ComputeDevice {
   // valid during the call.
   using Reader = std::function<void(const float* values)>;
   virtual void read(const at::Tensor& values, Reader reader) = 0;
-  // Copies the bytes of a contiguous tensor of this device to `host`, announced by expect_copies(), and calls `then`,
-  // like read().
+  // Copies the bytes of a contiguous tensor of this device, or of mapped_memory(), to `host`, announced by
+  // expect_copies(), and calls `then`, like read().
   virtual void download(const at::Tensor& values, std::byte* host, std::function<void()> then) = 0;
   // Orders later work of the device after the copies of all reads and downloads requested so far.
   virtual void await_downloads() = 0;
@@ -134,6 +134,10 @@ class ComputeDevice {
   // Waits until all requested work is computed and all readers and actions are done. Rethrows an exception of a reader,
   // of an action or of the device; later readers and actions were not called.
   virtual void finish() = 0;
+
+  // Returns page-locked memory of the host, uninitialised, which this device's kernels read and write in place, over
+  // the link between device and host. A tensor of the CPU, dtype uint8, [bytes]. Throws Fault::device.
+  virtual at::Tensor mapped_memory(size_t bytes);
 };
 
 // Waits at the end of a scope, also after an exception, so that no reader outlives its references. Discards exceptions

@@ -29,7 +29,11 @@ inline Error from_torch(const c10::Error& error) {
         .advise("check the data, or set model.classes to the number of classes in it");
   }
   if (text.find("DefaultCPUAllocator") != std::string::npos || dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
-    return Error(Fault::infeasible, text).advise("lower data.batch, use a smaller model, or a device with more memory");
+    return Error(Fault::infeasible, text)
+        .advise(
+            "lower data.batch, use a smaller model or a device with more memory, or keep the optimizer's slots of GPUs "
+            "in "
+            "host memory (job.state = \"host\")");
   }
   return Error::make(Fault::bug, "LibTorch: {}", text).caused_by("torch_exception");
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/engine/train/carrier/carrier.h"
 #include "core/engine/train/resident/exchanged_update.h"
 #include "core/engine/train/resident/resident_update.h"
@@ -58,7 +59,7 @@ std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order)
     const OwnShares own(place.job.places().model, static_cast<uint32_t>(order.worker.value), order.workers());
     place.resident =
         std::make_unique<ResidentState>(place.job.places(), place.memory, place.device, place.model.parameter_bytes(),
-                                        slot_regions(place.job.places(), own));
+                                        slot_regions(place.job.places(), own), place.job.spec().job.state);
     place.model.show(place.resident.get());
   }
   if (!resident) return std::make_unique<SharedCarrier>(place, order, can);

@@ -144,8 +144,7 @@ comm::ProbedSize size_of(const TrainingJob& job) {
 }
 
 // With the kernels that the job takes.
-std::vector<uint64_t> foretell_gpus(const DryRun& trial, const data::LoadedBatch& batch, uint64_t batch_bytes,
-                                    bool has_portable) {
+GpuBytes foretell_gpus(const DryRun& trial, const data::LoadedBatch& batch, uint64_t batch_bytes, bool has_portable) {
   const spec::JobSpec& spec = trial.job.spec();
   std::optional<PortableTurn> turn;
   if (has_portable && spec.job.kernels == spec::Kernels::portable)
@@ -214,8 +213,11 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   try_largest_update(job);
   report.memory = own_memory_use();
   report.gpu_memory = device->memory();
-  if (setup.foretells)
-    report.gpu_bytes = foretell_gpus(trial, batch, report.size.batch_bytes, has_portable && is_covered(uses));
+  if (setup.foretells) {
+    GpuBytes foretold = foretell_gpus(trial, batch, report.size.batch_bytes, has_portable && is_covered(uses));
+    report.gpu_bytes = std::move(foretold.memory);
+    report.gpu_slot_bytes = std::move(foretold.slots);
+  }
   if (!setup.spec.train.metrics_file.empty() && data.test != nullptr) {
     job.network().model().want_outputs(true);
     try_users_metrics(job, *device);

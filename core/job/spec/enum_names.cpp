@@ -23,6 +23,7 @@ constexpr EnumName<Precision> precision_names[] = {
 constexpr EnumName<Algorithms> algorithms_names[] = {{Algorithms::measured, "measured"}, {Algorithms::torch, "torch"}};
 constexpr EnumName<CudaGraphs> cuda_graphs_names[] = {{CudaGraphs::off, "off"}, {CudaGraphs::automatic, "auto"}};
 constexpr EnumName<Exchange> exchange_names[] = {{Exchange::automatic, "auto"}, {Exchange::host, "host"}};
+constexpr EnumName<StateMemory> state_names[] = {{StateMemory::device, "device"}, {StateMemory::host, "host"}};
 constexpr EnumName<Secrecy> secrecy_names[] = {{Secrecy::all, "all"}, {Secrecy::control, "control"}};
 constexpr EnumName<TokenType> token_type_names[] = {{TokenType::u16, "uint16"}, {TokenType::u32, "uint32"}};
 constexpr EnumName<ImageOrder> image_order_names[] = {
@@ -87,6 +88,10 @@ std::span<const EnumName<CudaGraphs>> enum_names() {
 template <>
 std::span<const EnumName<Exchange>> enum_names() {
   return exchange_names;
+}
+template <>
+std::span<const EnumName<StateMemory>> enum_names() {
+  return state_names;
 }
 template <>
 std::span<const EnumName<Secrecy>> enum_names() {
@@ -176,6 +181,7 @@ std::string_view to_string(Precision value) { return name_of(value); }
 std::string_view to_string(Algorithms value) { return name_of(value); }
 std::string_view to_string(CudaGraphs value) { return name_of(value); }
 std::string_view to_string(Exchange value) { return name_of(value); }
+std::string_view to_string(StateMemory value) { return name_of(value); }
 std::string_view to_string(Secrecy value) { return name_of(value); }
 std::string_view to_string(DataFormat value) { return name_of(value); }
 std::string_view to_string(TokenType value) { return name_of(value); }

@@ -32,6 +32,8 @@ std::span<const EnumName<CudaGraphs>> enum_names();
 template <>
 std::span<const EnumName<Exchange>> enum_names();
 template <>
+std::span<const EnumName<StateMemory>> enum_names();
+template <>
 std::span<const EnumName<Secrecy>> enum_names();
 template <>
 std::span<const EnumName<DataFormat>> enum_names();
@@ -79,6 +81,7 @@ std::string_view to_string(Precision value);
 std::string_view to_string(Algorithms value);
 std::string_view to_string(CudaGraphs value);
 std::string_view to_string(Exchange value);
+std::string_view to_string(StateMemory value);
 std::string_view to_string(Secrecy value);
 std::string_view to_string(DataFormat value);
 std::string_view to_string(TokenType value);

@@ -22,6 +22,7 @@ enum class Precision { fp32, tf32, bf16 };
 enum class Algorithms { measured, torch };
 enum class CudaGraphs { off, automatic };
 enum class Exchange { automatic, host };
+enum class StateMemory { device, host };
 enum class Secrecy { all, control };
 enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset, voc, python };
 enum class TokenType { u16, u32 };
@@ -49,6 +50,9 @@ struct JobSection {
   // How several workers sum gradients: GPUs among themselves, if each worker has its own GPU, or in host memory. Does
   // not affect the bits.
   Exchange exchange = Exchange::automatic;
+  // Where GPUs that keep the state have the optimizer slots: in their own memory, or in page-locked memory of the host,
+  // which takes less memory of the GPU and makes steps slower. Does not affect the bits.
+  StateMemory state = StateMemory::device;
 
   bool operator==(const JobSection&) const = default;
 };

@@ -20,6 +20,10 @@ using Copied = std::shared_ptr<c10::cuda::CUDAEvent>;
 // copy to memory that is not page-locked is complete when this function returns.
 Copied copy_to_host(void* host, const void* device, size_t bytes, c10::cuda::CUDAStream by);
 
+// The same, if the GPU's kernels write to `from` in the memory of the host: the host copies, in the order of the
+// stream.
+Copied copy_within_host(void* to, const void* from, size_t bytes, c10::cuda::CUDAStream by);
+
 class CudaMirror : public device::Mirror {
  public:
   // Copies to the host use the stream `to_host` and the queue `arrivals`.

@@ -21,14 +21,14 @@ constexpr uint64_t kSegment = 2 << 20;  // LibTorch's allocator asks CUDA for mu
 constexpr uint64_t kBatches = 2;        // one in use, and one arriving
 constexpr uint64_t kBufferCopies = 3;   // one in use by an EST, and two of the state
 
-namespace profiler = torch::profiler::impl;
+namespace profiling = torch::profiler::impl;
 
 // Counts the bytes of tensors during its lifetime. LibTorch tells the bytes to a profiler: this one profiles nothing
 // else, and Python's autograd functions, which ask the profiler for its settings, are told so.
-class TensorBytes : public profiler::ProfilerStateBase {
+class TensorBytes : public profiling::ProfilerStateBase {
  public:
-  TensorBytes() : ProfilerStateBase(profiler::ProfilerConfig(profiler::ProfilerState::Disabled)) {}
-  profiler::ActiveProfilerType profilerType() override { return profiler::ActiveProfilerType::NONE; }
+  TensorBytes() : ProfilerStateBase(profiling::ProfilerConfig(profiling::ProfilerState::Disabled)) {}
+  profiling::ActiveProfilerType profilerType() override { return profiling::ActiveProfilerType::NONE; }
   void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
     const int64_t now = now_ += size;
     int64_t most = most_;
@@ -63,19 +63,20 @@ class GpuNeed {
 
   uint64_t bytes(uint64_t batch) const {
     const uint64_t buffers = kBufferCopies * places_.model.buffers_bytes();
-    return in_segments(places_.model.parameters_bytes()) + in_segments(slots()) + buffers + sums() +
-           in_segments(pass()) + kBatches * batch;
+    const uint64_t own_slots = job_.spec().job.state == spec::StateMemory::host ? 0 : slots();
+    return in_segments(places_.model.parameters_bytes()) + own_slots + buffers + sums() + in_segments(pass()) +
+           kBatches * batch;
+  }
+
+  uint64_t slots() const {
+    if (job_.optimizer().updates_some_whole()) return 0;  // the host updates (open_carrier.cpp)
+    uint64_t bytes = 0;
+    for (const StateRegion& region : slot_regions(places_, shares_)) bytes += region.bytes;
+    return in_segments(bytes);
   }
 
  private:
   bool is_alone() const { return shares_.workers() == 1; }
-
-  uint64_t slots() const {
-    if (job_.optimizer().updates_some_whole()) return 0;  // the host has them (open_carrier.cpp)
-    uint64_t bytes = 0;
-    for (const StateRegion& region : slot_regions(places_, shares_)) bytes += region.bytes;
-    return bytes;
-  }
 
   // Returns the partial sums of the worker with most.
   uint64_t slots_of_sums() const {
@@ -139,11 +140,14 @@ PassBytes measure_pass(const DryRun& trial, const model::MiniBatch& batch) {
   return bytes;
 }
 
-std::vector<uint64_t> bytes_of_gpus(const TrainingJob& job, const PassBytes& pass, uint64_t batch) {
-  std::vector<uint64_t> bytes;
+GpuBytes bytes_of_gpus(const TrainingJob& job, const PassBytes& pass, uint64_t batch) {
+  GpuBytes bytes;
   const int64_t most = std::min(job.spec().job.ests, kMostGpus);
-  for (int64_t gpus = 1; gpus <= most; ++gpus)
-    bytes.push_back(GpuNeed(job, pass, static_cast<uint32_t>(gpus)).bytes(batch));
+  for (int64_t gpus = 1; gpus <= most; ++gpus) {
+    const GpuNeed need(job, pass, static_cast<uint32_t>(gpus));
+    bytes.memory.push_back(need.bytes(batch));
+    bytes.slots.push_back(need.slots());
+  }
   return bytes;
 }
 

@@ -18,8 +18,12 @@ struct PassBytes {
 // Runs the mini-batch twice.
 PassBytes measure_pass(const DryRun& trial, const model::MiniBatch& batch);
 
-// Returns the bytes that each of n GPUs needs at entry n - 1, for up to 64 GPUs. Each GPU has a worker, and the ESTs
-// are divided evenly. `batch`: bytes of a mini-batch.
-std::vector<uint64_t> bytes_of_gpus(const TrainingJob& job, const PassBytes& pass, uint64_t batch);
+// Bytes of each of n GPUs, at entry n - 1.
+struct GpuBytes {
+  std::vector<uint64_t> memory;  // of the GPU
+  std::vector<uint64_t> slots;   // of the optimizer: a part of `memory`, or with job.state = "host" in host memory
+};
+// For up to 64 GPUs. Each GPU has a worker, and the ESTs are divided evenly. `batch`: bytes of a mini-batch.
+GpuBytes bytes_of_gpus(const TrainingJob& job, const PassBytes& pass, uint64_t batch);
 
 }  // namespace estrain::train

@@ -43,7 +43,7 @@ std::vector<StateRegion> joined(std::vector<StateRegion> regions) {
 void UnmapMemory::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
 
 ResidentState::ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device,
-                             at::Tensor parameters, std::vector<StateRegion> slots)
+                             at::Tensor parameters, std::vector<StateRegion> slots, spec::StateMemory slot_memory)
     : places_(places), memory_(memory), device_(device), parameters_(std::move(parameters)), slots_(std::move(slots)) {
   const auto options = at::TensorOptions(at::kByte).device(device.torch_device());
   size_t slot_bytes = 0;
@@ -51,7 +51,8 @@ ResidentState::ResidentState(const StatePlaces& places, comm::JobMemory& memory,
     slot_places_.push_back(slot_bytes);
     slot_bytes += (region.bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
-  slot_memory_ = at::empty({static_cast<int64_t>(slot_bytes)}, options);
+  slot_memory_ = slot_memory == spec::StateMemory::host ? device.mapped_memory(slot_bytes)
+                                                        : at::empty({static_cast<int64_t>(slot_bytes)}, options);
   for (const int copy : {0, 1}) {
     buffers_[copy] = at::empty({static_cast<int64_t>(places.model.buffers_bytes())}, options);
     // Only written pages take memory.

@@ -5,8 +5,9 @@
 // repeat the later steps, with the same bits. So no GPU needs the state before a step.
 //
 // Each GPU has all parameters, in the memory that the model's tensors are views of (BoundModel), and the optimizer
-// slots that its worker updates. Of the buffers, which a step's ESTs read while EST 0 writes, each GPU has two copies:
-// step t reads copy t mod 2 and writes the second copy.
+// slots that its worker updates. With job.state = "host", these slots are in page-locked memory of the host, private to
+// the worker: the GPU's kernels read and write the slots there, with the same bits. Of the buffers, which a step's ESTs
+// read while EST 0 writes, each GPU has two copies: step t reads copy t mod 2 and writes the second copy.
 //
 // The host computes random streams, counts of updates and losses. These are in host memory of this worker, at the
 // offsets of shared memory (core/state/comm/job_memory.h), in two copies. Each worker has all counts, but only its own
@@ -23,6 +24,7 @@
 
 #include "core/engine/device/device.h"
 #include "core/engine/train/state/state_places.h"
+#include "core/job/spec/job_spec.h"
 #include "core/state/comm/job_memory.h"
 
 namespace estrain::train {
@@ -57,14 +59,17 @@ struct SavedPart {
 class ResidentState {
  public:
   // Copies the committed state. `parameters`: uint8, the device's memory of all parameters. `slots`: joined() regions
-  // of the optimizer slots to keep. Throws c10::OutOfMemoryError.
+  // of the optimizer slots to keep, in the device's memory or in mapped memory of the host. Throws
+  // c10::OutOfMemoryError, Fault::device.
   ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device,
-                at::Tensor parameters, std::vector<StateRegion> slots);
+                at::Tensor parameters, std::vector<StateRegion> slots,
+                spec::StateMemory slot_memory = spec::StateMemory::device);
 
   // Return the device's memory of all parameters, and of the buffers of `step`, laid out like the state's.
   float* parameters() const { return static_cast<float*>(parameters_.mutable_data_ptr()); }
   const at::Tensor& buffers(Step step) const { return buffers_[step.value & 1]; }  // uint8
-  // Return the device's memory of a piece of a parameter, and of a slot of the piece that this device keeps.
+  // Return the memory of a piece of a parameter, and of a slot of the piece that this device keeps, for the device's
+  // kernels.
   float* parameter(const ParameterPiece& piece) const;
   float* slot(const ParameterPiece& piece, size_t k) const;
   // The host's part.
@@ -86,7 +91,7 @@ class ResidentState {
   std::chrono::nanoseconds last_save() const { return last_save_.load(); }
 
  private:
-  // Returns the device's memory of a region. dtype uint8, [bytes]
+  // Returns the memory of a region. dtype uint8, [bytes]
   at::Tensor memory_of(Step step, const StateRegion& region) const;
   size_t slot_place(size_t offset) const;
   void copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const;

@@ -34,6 +34,10 @@ std::vector<SpecKey<JobSpec>> job_and_model_keys() {
           .not_in_bits()
           .means("How several workers sum gradients: \"auto\": by NCCL between GPUs, if each worker has one "
                  "of its own; otherwise, or with \"host\", in host memory."),
+      ESTRAIN_KEY(job.state).not_in_bits().means(
+          "Where GPUs have the optimizer's slots: in their own memory (\"device\"), or in page-locked memory of "
+          "the host (\"host\"), for models that do not fit otherwise. Each step then reads and writes the slots "
+          "over the GPU's link to the host."),
       ESTRAIN_KEY(job.threads).min(1).max(1024).means("Intra-op threads of every worker; part of the bits."),
 
       ESTRAIN_KEY(model.name).choices(models).must_be_given().means("The network to train."),

@@ -82,12 +82,68 @@ bool keeps_state_on_gpus(const CheckedJob& job) {
          (devices.size() == 1 ? gpus_may_keep_state(job.spec) : gpus_may_exchange(job.spec));
 }
 
+// Returns the bytes of host memory with the optimizer slots of GPUs.
+uint64_t pinned_bytes(const CheckedJob& job) {
+  const std::vector<uint64_t>& slots = job.size->gpu_slots;
+  if (job.spec.job.state != spec::StateMemory::host || slots.empty() || !keeps_state_on_gpus(job)) return 0;
+  const size_t gpus = std::min(job.devices.size(), slots.size());
+  return gpus * slots[gpus - 1];
+}
+
 std::string format_needs(const CheckedJob& job, const MemoryNeeds& needs) {
-  return fmt::format("{} needed: {} by {}, {} shared (the state twice, {}), {} for saving, {} for programs",
+  const std::string pinned =
+      needs.pinned > 0 ? fmt::format(", {} for optimizer slots of GPUs", format_bytes(needs.pinned)) : "";
+  return fmt::format("{} needed: {} by {}, {} shared (the state twice, {}), {} for saving, {} for programs{}",
                      format_bytes(needs.total()), format_bytes(needs.workers), counted(workers_of(job), "worker"),
                      format_bytes(needs.shared), counted(unsigned_of(needs.slots), "gradient slot"),
-                     format_bytes(needs.saving), format_bytes(needs.programs));
+                     format_bytes(needs.saving), format_bytes(needs.programs), pinned);
 }
+
+// The needs of GPUs for the job, by their number.
+class GpuNeeds {
+ public:
+  explicit GpuNeeds(const CheckedJob& job) : job_(job), size_(*job.size) {}
+
+  size_t most() const { return size_.gpus.size(); }
+  bool fits(size_t gpus) const { return fits_in(size_.gpus[gpus - 1]); }
+  // Returns whether the GPUs hold the job with the optimizer slots in host memory, where the job has them in GPU
+  // memory.
+  bool fits_with_slots_in_host(size_t gpus) const {
+    return job_.spec.job.state == spec::StateMemory::device && gpus <= size_.gpu_slots.size() &&
+           size_.gpu_slots[gpus - 1] > 0 && fits_in(size_.gpus[gpus - 1] - size_.gpu_slots[gpus - 1]);
+  }
+  // most() + 1: no number of GPUs.
+  size_t fewest() const {
+    return fewest_of([this](size_t gpus) { return fits(gpus); });
+  }
+  size_t fewest_with_slots_in_host() const {
+    return fewest_of([this](size_t gpus) { return fits_with_slots_in_host(gpus); });
+  }
+  std::string in_words(size_t gpus) const {
+    return fmt::format("{} on each of {}", format_bytes(size_.gpus[gpus - 1]), counted(gpus, "GPU"));
+  }
+  std::string words_with_slots_in_host(size_t gpus) const {
+    return fmt::format(
+        "job.state = \"host\" on {}: {} on each, and {} of optimizer slots in host memory, which each "
+        "step reads and writes over the GPU's link",
+        counted(gpus, "GPU"), format_bytes(size_.gpus[gpus - 1] - size_.gpu_slots[gpus - 1]),
+        format_bytes(gpus * size_.gpu_slots[gpus - 1]));
+  }
+
+ private:
+  bool fits_in(uint64_t bytes) const {
+    return static_cast<double>(bytes + kBytesOfCuda) <= kUsableShare * static_cast<double>(size_.gpu_memory);
+  }
+  template <typename Fits>
+  size_t fewest_of(Fits fits) const {
+    size_t gpus = 1;
+    while (gpus <= most() && !fits(gpus)) ++gpus;
+    return gpus;
+  }
+
+  const CheckedJob& job_;
+  const JobSize& size_;
+};
 
 std::string lines_of(const std::vector<const Finding*>& findings) {
   std::vector<std::string> lines;
@@ -143,7 +199,8 @@ JobSize job_size(const comm::ProbeReport& report) {
           .evaluation_bytes = size.evaluation_bytes,
           .steps = size.steps,
           .gpus = report.gpu_bytes,
-          .gpu_memory = report.gpu_memory};
+          .gpu_memory = report.gpu_memory,
+          .gpu_slots = report.gpu_slot_bytes};
 }
 
 MemoryNeeds memory_needs(const CheckedJob& job) {
@@ -159,6 +216,7 @@ MemoryNeeds memory_needs(const CheckedJob& job) {
   needs.mapped = 2 * size.state + ests * size.gradients + records;
   needs.saving = size.state;
   needs.programs = size.files + kProgramBytes;
+  needs.pinned = pinned_bytes(job);
   return needs;
 }
 
@@ -172,6 +230,8 @@ HostNeeds host_needs(const CheckedJob& job) {
     most.fixed = std::max(most.fixed, needs.shared + needs.saving + kProgramBytes);
     most.worker = needs.workers / unsigned_of(workers);
   }
+  if (job.spec.job.state == spec::StateMemory::host && !job.size->gpu_slots.empty())
+    most.fixed += job.size->gpu_slots.front();
   return most;
 }
 
@@ -252,27 +312,27 @@ Finding check_memory(const CheckedJob& job, const Machine& machine) {
 
 std::optional<Finding> check_gpu_memory(const CheckedJob& job) {
   if (!job.size || job.size->gpus.empty() || job.size->gpu_memory == 0) return std::nullopt;
-  const std::vector<uint64_t>& needs = job.size->gpus;
   const size_t listed = gpus_of(job);
   if (listed > 0 && !keeps_state_on_gpus(job)) return std::nullopt;
-  const auto fits = [&](uint64_t bytes) {
-    return static_cast<double>(bytes + kBytesOfCuda) <= kUsableShare * static_cast<double>(job.size->gpu_memory);
-  };
-  const auto fewest = static_cast<size_t>(std::ranges::find_if(needs, fits) - needs.begin());
-  const auto need = [&](size_t gpus) {
-    return fmt::format("{} on each of {}", format_bytes(needs[gpus - 1]), counted(gpus, "GPU"));
-  };
+  const GpuNeeds needs(job);
+  const size_t fewest = needs.fewest(), in_host = needs.fewest_with_slots_in_host();
+  const bool host_helps = in_host <= needs.most() && in_host < fewest;
   std::string seen = fmt::format("a GPU has {}", format_bytes(job.size->gpu_memory));
-  if (listed > 0) seen += "; needed: " + need(std::min(listed, needs.size()));
-  if (fewest == needs.size()) {
-    seen += fmt::format("; no number of GPUs holds the job: {}", need(needs.size()));
-    return Finding::machine_error("GPU memory", seen, "use a smaller data.batch or model, or GPUs with more memory");
+  if (listed > 0) seen += "; needed: " + needs.in_words(std::min(listed, needs.most()));
+  if (fewest > needs.most()) {
+    seen += fmt::format("; no number of GPUs holds the job: {}", needs.in_words(needs.most()));
+    const std::string others = "use a smaller data.batch or model, or GPUs with more memory";
+    const size_t advised = std::min(std::max(listed, in_host), needs.most());
+    return Finding::machine_error("GPU memory", seen,
+                                  host_helps ? needs.words_with_slots_in_host(advised) + "; or " + others : others);
   }
-  seen += fmt::format("; the fewest that hold the job need {}", need(fewest + 1));
-  if (listed == 0 || listed > fewest) return Finding::fine("GPU memory", seen);
-  return Finding::machine_error(
-      "GPU memory", seen,
-      fmt::format("use {} or more, a smaller data.batch, or GPUs with more memory", counted(fewest + 1, "GPU")));
+  seen += fmt::format("; the fewest that hold the job need {}", needs.in_words(fewest));
+  if (listed == 0 && host_helps) seen += "; " + needs.words_with_slots_in_host(in_host);
+  if (listed == 0 || listed >= fewest) return Finding::fine("GPU memory", seen);
+  std::string advice =
+      fmt::format("use {} or more, a smaller data.batch, or GPUs with more memory", counted(fewest, "GPU"));
+  if (needs.fits_with_slots_in_host(listed)) advice += "; or " + needs.words_with_slots_in_host(listed);
+  return Finding::machine_error("GPU memory", seen, advice);
 }
 
 Finding check_shared_memory(const Machine& machine) {

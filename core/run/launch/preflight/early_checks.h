@@ -40,6 +40,8 @@ struct JobSize {
   int64_t steps = 0;              // of the whole job
   std::vector<uint64_t> gpus;     // of each of n GPUs, at n - 1 (engine/train/resident/memory_need.h); empty: unknown
   uint64_t gpu_memory = 0;        // that a GPU has; 0: unknown
+  std::vector<uint64_t> gpu_slots =
+      {};  // of the optimizer, of each of n GPUs: in `gpus`, or with job.state = "host" not
 };
 JobSize job_size(const comm::ProbeReport& report);
 
@@ -57,8 +59,9 @@ struct MemoryNeeds {
   uint64_t saving = 0;    // the scribe's copy of the state
   uint64_t programs = 0;  // libraries, launcher and scribe
   int64_t slots = 0;      // of gradients, used by the placement
+  uint64_t pinned = 0;    // optimizer slots of GPUs, with job.state = "host"
 
-  uint64_t total() const { return workers + shared + saving + programs; }
+  uint64_t total() const { return workers + shared + saving + programs + pinned; }
 };
 // `job` has a size, and its devices can be placed.
 MemoryNeeds memory_needs(const CheckedJob& job);

@@ -87,9 +87,11 @@ struct ProbeReport {
   bool has_evaluation = true;                    // the data have samples for evaluation
   std::vector<uint64_t> gpu_bytes;               // foretold memory of each of n GPUs, at n - 1; empty: not asked for
   uint64_t gpu_memory = 0;                       // of the device, in bytes; 0: a CPU
+  std::vector<uint64_t> gpu_slot_bytes;          // of the optimizer, of each of n GPUs: a part of gpu_bytes, or, with
+                                                 // job.state = "host", in host memory
 
   ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, init_words, notes, settings,
-                 has_evaluation, gpu_bytes, gpu_memory)
+                 has_evaluation, gpu_bytes, gpu_memory, gpu_slot_bytes)
 };
 
 using ProbeRequest = std::variant<TryMiniBatch>;

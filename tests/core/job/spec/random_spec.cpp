@@ -93,6 +93,7 @@ class Draw {
     job.algorithms = word<Algorithms>();
     job.cuda_graphs = word<CudaGraphs>();
     job.exchange = word<Exchange>();
+    job.state = word<StateMemory>();
     job.threads = integer(1, 8);
   }
 

@@ -44,9 +44,15 @@ class LateCopies : public device::CpuDevice {
   }
   void defer(std::function<void()> action) override { late_.push_back(std::move(action)); }
   void await_downloads() override { finish(); }
+  at::Tensor mapped_memory(size_t bytes) override {
+    mapped_bytes += bytes;
+    return CpuDevice::mapped_memory(bytes);
+  }
   void finish() override {
     for (const auto& action : std::exchange(late_, {})) action();
   }
+
+  size_t mapped_bytes = 0;
 
  private:
   std::vector<std::function<void()>> late_;
@@ -64,10 +70,11 @@ struct StateInMemory {
   StateRegion region_of(const ParameterPiece& piece, size_t k) const {
     return {places.optimizer.slot_offset(piece.parameter, k) + piece.begin * sizeof(float), piece.size * sizeof(float)};
   }
-  ResidentState open(const std::vector<StateRegion>& slots) {
+  ResidentState open(const std::vector<StateRegion>& slots, spec::StateMemory slot_memory = spec::StateMemory::device) {
     const auto bytes = static_cast<int64_t>(places.model.parameters_bytes());
-    return {places, worker.memory(), worker.place().device, at::empty({bytes}, at::kByte), joined(slots)};
+    return {places, worker.memory(), worker.place().device, at::empty({bytes}, at::kByte), joined(slots), slot_memory};
   }
+  size_t mapped_bytes() { return dynamic_cast<LateCopies&>(worker.place().device).mapped_bytes; }
 };
 
 TEST_CASE("a resident state has all parameters, and of the slots those that it was told to keep") {
@@ -82,10 +89,11 @@ TEST_CASE("a resident state has all parameters, and of the slots those that it w
   CHECK_THROWS_WITH(state.slot({0, 0, 1}, 0), "an optimizer slot of another worker");
 }
 
-TEST_CASE("an update in place waits for the copies of a save: the saved step is whole, whatever follows") {
+void check_save(spec::StateMemory slot_memory) {
   StateInMemory made;
   const ParameterPiece piece = {0, 0, made.places.model.elements(0)};
-  ResidentState state = made.open({made.region_of(piece, 0)});
+  ResidentState state = made.open({made.region_of(piece, 0)}, slot_memory);
+  CHECK((made.mapped_bytes() >= piece.size * sizeof(float)) == (slot_memory == spec::StateMemory::host));
   *state.parameter(piece) = 1;
   *state.slot(piece, 0) = 2;
   const SavedPart part{.regions = {{0, made.places.model.parameters_bytes()}, state.slots().front()},
@@ -102,6 +110,11 @@ TEST_CASE("an update in place waits for the copies of a save: the saved step is 
   CHECK(made.worker.memory().commit().committed() == Step(1));
   CHECK(*made.places.model.parameter(saved, 0) == 1);
   CHECK(*made.places.optimizer.slot(saved, 0, 0) == 2);
+}
+
+TEST_CASE("an update in place waits for the copies of a save: the saved step is whole, whatever follows") {
+  check_save(spec::StateMemory::device);
+  check_save(spec::StateMemory::host);
 }
 
 }  // namespace

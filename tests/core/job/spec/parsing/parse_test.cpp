@@ -20,7 +20,7 @@ TEST_CASE("a smallest spec has the defaults of JobSpec") {
 TEST_CASE("every kind of value arrives") {
   const JobSpec spec = parse_text(
       "[job]\nname = \"a b\"\nseed = 9000000000\nests = 8\ndeterminism = \"D0\"\nthreads = 2\n"
-      "precision = \"bf16\"\nalgorithms = \"torch\"\ncuda_graphs = \"auto\"\nexchange = \"host\"\n"
+      "precision = \"bf16\"\nalgorithms = \"torch\"\ncuda_graphs = \"auto\"\nexchange = \"host\"\nstate = \"host\"\n"
       "[model]\nname = \"resnet18\"\nclasses = 7\ninit = \"/w.h5\"\n"
       "[data]\nformat = \"hdf5\"\npath = \"/d.h5\"\nbatch = 4\nshuffle = false\nflip = true\nchannels = 3\n"
       "mean = [0.5, 1, 0]\nstd = [1, 2, 3]\ncrop = [8, 9]\n"
@@ -35,7 +35,7 @@ TEST_CASE("every kind of value arrives") {
   expected.job = {"a b",           9000000000,        8,
                   Determinism::d0, Kernels::torch,    2,
                   Precision::bf16, Algorithms::torch, CudaGraphs::automatic,
-                  Exchange::host};
+                  Exchange::host,  StateMemory::host};
   expected.model.name = "resnet18";
   expected.model.classes = 7;
   expected.model.init = "/w.h5";

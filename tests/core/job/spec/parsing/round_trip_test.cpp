@@ -66,13 +66,13 @@ TEST_CASE("damaged specs are refused with a spec error or taken, nothing else") 
 TEST_CASE("the resolved spec of the smallest one") {
   const JobSpec spec = parse_text(smallest, "job.toml");
   const std::string text = to_toml(spec);
-  CHECK(
-      text.find(
-          "[job]\nname = \"job\"\nseed = 0\nests = 1\ndeterminism = \"D1\"\nkernels = \"torch\"\n"
-          "precision = \"fp32\"\nalgorithms = \"measured\"\ncuda_graphs = \"off\"\nexchange = \"auto\"\nthreads = 1\n\n"
-          "[model]\nname = \"mlp\"\n# init = \"\"\ninit_match = []\ninit_prefix = []\n# classes is not set: the data "
-          "set's; text: 256\n"
-          "hidden = [128]\n# dropout is not set: gpt 0.1, vgg 0.5, mlp 0\n\n[data]\nformat = \"synthetic\"\n") == 0);
+  CHECK(text.find(
+            "[job]\nname = \"job\"\nseed = 0\nests = 1\ndeterminism = \"D1\"\nkernels = \"torch\"\n"
+            "precision = \"fp32\"\nalgorithms = \"measured\"\ncuda_graphs = \"off\"\nexchange = \"auto\"\nstate = "
+            "\"device\"\nthreads = 1\n\n"
+            "[model]\nname = \"mlp\"\n# init = \"\"\ninit_match = []\ninit_prefix = []\n# classes is not set: the data "
+            "set's; text: 256\n"
+            "hidden = [128]\n# dropout is not set: gpt 0.1, vgg 0.5, mlp 0\n\n[data]\nformat = \"synthetic\"\n") == 0);
   CHECK(text.find("start_factor") == std::string::npos);  // belongs to another schedule
   CHECK(text.find("betas") == std::string::npos);
   CHECK(text.find("eval_every = \"epoch\"\n") != std::string::npos);

@@ -219,6 +219,39 @@ TEST_CASE("GPU memory: the list's need of a GPU beside what it has, and the fewe
   CHECK(says(*on("cuda:0,cuda:1,cuda:2"), "no number of GPUs holds the job"));
 }
 
+TEST_CASE("GPU memory: slots in host memory are advised where they help, and count as host memory") {
+  CheckedJob job = sample_job();
+  job.devices = parse_devices("cuda:0");
+  job.size->gpus = {90'000 * kMiB, 50'000 * kMiB, 40'000 * kMiB};
+  job.size->gpu_slots = {45'000 * kMiB, 22'000 * kMiB, 15'000 * kMiB};
+  job.size->gpu_memory = 80'000 * kMiB;
+  const auto advice = [&job] { return check_gpu_memory(job)->advice; };
+  CHECK(
+      advice().ends_with("; or job.state = \"host\" on 1 GPU: 43.9 GiB on each, and 43.9 GiB of optimizer slots in "
+                         "host memory, which each step reads and writes over the GPU's link"));
+  job.size->gpu_memory = 40'000 * kMiB;  // for which only slots in host memory leave room, on two GPUs
+  CHECK(advice().starts_with("job.state = \"host\" on 2 GPUs: 27.3 GiB on each, and 43.0 GiB"));
+  job.devices = parse_devices("cuda:0,cuda:1,cuda:2");
+  CHECK(advice().starts_with("job.state = \"host\" on 3 GPUs: 24.4 GiB on each"));
+  job.size->gpu_memory = 20'000 * kMiB;
+  CHECK_FALSE(says(*check_gpu_memory(job), "job.state"));
+  job.size->gpu_slots.assign(3, 0);  // SGD
+  job.size->gpu_memory = 40'000 * kMiB;
+  CHECK_FALSE(says(*check_gpu_memory(job), "job.state"));
+
+  job.size->gpu_slots = {45'000 * kMiB, 22'000 * kMiB, 15'000 * kMiB};
+  CHECK(memory_needs(job).pinned == 0);
+  job.spec.job.state = spec::StateMemory::host;
+  CHECK_FALSE(says(*check_gpu_memory(job), "job.state"));  // the job has it
+  CHECK(memory_needs(job).pinned == 45'000 * kMiB);        // of three GPUs
+  CHECK(says(check_memory(job, sample_machine()), "43.9 GiB for optimizer slots of GPUs"));
+  const uint64_t fixed = host_needs(job).fixed;
+  job.devices = parse_devices("cuda:0*2");  // which share the state in host memory
+  CHECK(memory_needs(job).pinned == 0);
+  job.spec.job.state = spec::StateMemory::device;
+  CHECK(fixed - host_needs(job).fixed == 45'000 * kMiB);
+}
+
 TEST_CASE("disk: the checkpoints that are kept, step 0, and the one being written must fit") {
   CheckedJob job = sample_job();
   Machine machine = sample_machine();
