@@ -587,6 +587,79 @@ TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
   CHECK(difference(still, job.run()).text == "");
 }
 
+constexpr int kMeetingMs = 3000;  // of the GPUs of a stage, simulated
+
+// A job on two GPUs whose meetings are slow.
+class SlowMeetings {
+ public:
+  Job& job() { return job_; }
+
+  // Returns how many workers have begun to meet others, over all stages.
+  int64_t begun() const {
+    const std::string lines = read_file(file_);
+    return std::ranges::count(lines, '\n');
+  }
+  // Ends the job. Its bits must be the CPU's.
+  void check_bits() {
+    job_.reach(job_.step() + 2);
+    REQUIRE(job_.stop().code == 0);
+    job_.launcher().wait();
+    const int64_t last = last_step(job_.run());
+    const Words steps = with(never_, {"--set", "train.steps=" + std::to_string(last)});
+    CHECK(difference(train_in_another_order(folder_, spec_, "cpu", with(kMixedD2, steps)), job_.run()).text == "");
+    CHECK(metric_steps(job_.run()) == first_steps(last));
+  }
+
+ private:
+  const ScratchFolder folder_;
+  const std::string file_ = folder_.write("meetings", "");
+  const std::string spec_ = folder_.write("job.toml", mlp_job());
+  const Words never_ = {"--set", "train.eval_every=\"never\""};
+  const Setting slow_{"ESTRAIN_SIMULATED_MEETING", fmt::format("{} {}", kMeetingMs, file_)};
+  Job job_{spec_, folder_ / "changed",
+           with({"--devices", "cuda:0,cuda:1", "--set", "train.steps=1000000"}, with(kMixedD2, never_))};
+};
+
+TEST_CASE("the GPUs of the next stage meet while this stage trains: a change does not stand still for it") {
+  in_time("a change of GPUs that meet slowly", [](Timed& timed) {
+    SlowMeetings slow;
+    slow.job().reach(2);
+    for (const char* devices : {"cuda:0,cuda:1,cuda:2", "cuda:1,cuda:2"}) {
+      CAPTURE(devices);
+      const int64_t before = slow.job().step();
+      const Ended ended = slow.job().resize(devices);
+      INFO(ended.shown());
+      REQUIRE(ended.code == 0);
+      CHECK(slow.job().step() > before + 2);
+      const double stood_still = events(slow.job().run(), "resize").back().at("stood_still_seconds");
+      timed.check(1e3 * stood_still < kMeetingMs / 2.0, fmt::format("the job stood still for {:.3f} s", stood_still));
+    }
+    CHECK(slow.begun() == 2 + 3 + 2);  // once for each stage
+    slow.check_bits();
+  });
+}
+
+TEST_CASE("a worker is lost while GPUs meet for a change: the job goes on, and changes later") {
+  for (const bool new_one : {false, true}) {
+    if (new_one && !is_at_length()) continue;
+    CAPTURE(new_one);
+    SlowMeetings slow;
+    slow.job().reach(2);
+    const std::vector<pid_t> old = slow.job().workers();
+    Command change({"resize", slow.job().run(), "--devices", "cuda:0,cuda:1,cuda:2"});
+    wait_until("all meet for the change", [&] { return slow.begun() == 2 + 3; });
+    pid_t lost = old.at(1);
+    for (const ProcessInfo& child : slow.job().children()) {
+      if (new_one && child.is("worker") && std::ranges::find(old, child.pid) == old.end()) lost = child.pid;
+    }
+    CHECK((lost != old.at(1)) == new_one);
+    REQUIRE(::kill(lost, SIGKILL) == 0);
+    CHECK(change.wait().code == (new_one ? 1 : 0));  // a lost worker of the stage is replaced as part of the change
+    REQUIRE(slow.job().resize("cuda:1,cuda:2").code == 0);
+    slow.check_bits();
+  }
+}
+
 void lose_a_worker(const std::string& devices, Timed& timed) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());

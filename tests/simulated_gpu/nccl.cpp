@@ -11,7 +11,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -85,8 +89,23 @@ thread_local std::shared_ptr<ncclComm>* grouped = nullptr;
 using Handle = std::shared_ptr<ncclComm>;
 Handle& of(ncclComm_t communicator) { return *reinterpret_cast<Handle*>(communicator); }
 
+// ESTRAIN_SIMULATED_MEETING="MS FILE": making a communicator takes this long. A process that begins adds a line to
+// FILE.
+void take_time(const ncclComm& communicator) {
+  static const char* const given = std::getenv("ESTRAIN_SIMULATED_MEETING");
+  if (given == nullptr) return;
+  std::istringstream words(given);
+  int64_t left = 0;
+  std::string file;
+  words >> left >> file;
+  std::ofstream(file, std::ios::app) << ::getpid() << std::endl;
+  for (; left > 0 && !communicator.aborted; --left) ::usleep(1000);
+}
+
 // Connects to the lower ranks and accepts connections from the higher ranks.
 void meet(const Handle& communicator, const ncclUniqueId& id) {
+  take_time(*communicator);
+  if (communicator->aborted) return;
   const int rank = communicator->rank, ranks = static_cast<int>(communicator->sockets.size());
   socklen_t length = 0;
   const UniqueFd listener = new_socket();

@@ -9,6 +9,7 @@ namespace estrain::virtual_time {
 namespace {
 
 constexpr const char* kKinds[] = {"cpu", "cpu", "cpu:avx2"};
+constexpr int64_t kGpus = 6;
 
 // Reads a list that placement::list_of() wrote.
 placement::Devices devices_in(const std::string& list) {
@@ -76,6 +77,11 @@ void World::answer(decisions::ClientId client) {
 placement::Assignment World::some_devices(int64_t most) {
   placement::Assignment devices;
   const int64_t count = random_.between(1, std::min<int64_t>(most, job_.ests));
+  if (job_.gpus_exchange) {
+    const int64_t first = random_.between(0, kGpus - 1);
+    for (int64_t i = 0; i < count; ++i) devices.push_back({{"cuda", (first + i) % kGpus}});
+    return devices;
+  }
   for (int64_t i = 0; i < count; ++i) devices.push_back({{kKinds[random_.between(0, 2)]}});
   return devices;
 }

@@ -21,20 +21,21 @@ void Coverage::add(const Coverage& other) {
 
 std::string event_name(size_t kind) {
   static constexpr const char* names[] = {
-      "Tick",       "WorkerReady",  "WorkerLeft",   "WorkerLost", "WorkerEnded",       "WorkerHangs",
-      "AllWait",    "CannotStart",  "StageClosed",  "Saved",      "NotSaved",          "NotWritten",
-      "SaveBegun",  "ScribeDone",   "ScribeFailed", "ScribeLost", "CannotStartScribe", "ChangeAsked",
-      "OfferAsked", "ReclaimAsked", "StopAsked",    "CannotGoOn", "EndBegan"};
+      "Tick",        "WorkerReady", "WorkerLeft",   "ExchangePrepared", "WorkerLost", "WorkerEnded",
+      "WorkerHangs", "AllWait",     "CannotStart",  "StageClosed",      "Saved",      "NotSaved",
+      "NotWritten",  "SaveBegun",   "ScribeDone",   "ScribeFailed",     "ScribeLost", "CannotStartScribe",
+      "ChangeAsked", "OfferAsked",  "ReclaimAsked", "StopAsked",        "CannotGoOn", "EndBegan"};
   static_assert(std::size(names) == std::variant_size_v<decisions::Event>);
   return names[kind];
 }
 
 std::string deed_name(size_t kind) {
   static constexpr const char* names[] = {
-      "Say",        "Log",        "NoteDecision", "Answer",         "Refuse",        "StartWorkers",  "EndHungWorker",
-      "KillWorker", "TellLeave",  "KillAll",      "DismissAll",     "BeginTraining", "PauseStage",    "AbortStage",
-      "CloseStage", "OpenStage",  "SaveState",    "ReleaseSlots",   "HandOver",      "AdoptPlan",     "RepairState",
-      "TakeUp",     "WeighOffer", "ReportResize", "ReportRecovery", "StartScribe",   "SaveLastState", "FinishFiles"};
+      "Say",           "Log",          "NoteDecision",   "Answer",      "Refuse",          "StartWorkers",
+      "EndHungWorker", "KillWorker",   "TellLeave",      "KillAll",     "DismissAll",      "BeginTraining",
+      "PauseStage",    "AbortStage",   "CloseStage",     "OpenStage",   "PrepareExchange", "GiveUpExchange",
+      "SaveState",     "ReleaseSlots", "HandOver",       "AdoptPlan",   "RepairState",     "TakeUp",
+      "WeighOffer",    "ReportResize", "ReportRecovery", "StartScribe", "SaveLastState",   "FinishFiles"};
   static_assert(std::size(names) == std::variant_size_v<decisions::Deed>);
   return names[kind];
 }

@@ -19,6 +19,13 @@ void World::on_ready(WorkerId id) {
   decide(decisions::WorkerReady{id});
 }
 
+// Now and then the GPUs cannot meet, or take longer than the launcher waits.
+void World::on_prepared(WorkerId id, int64_t ticket) {
+  const auto at = processes_.find(id);
+  if (at == processes_.end() || !at->second.alive || at->second.hung) return;
+  decide(decisions::ExchangePrepared{id, ticket, ticket == exchange_asked_ && !random_.chance(20)});
+}
+
 void World::open_stage() {
   for (const auto& [id, process] : processes_) {
     if (process.alive && process.in_loop)

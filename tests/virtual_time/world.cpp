@@ -84,7 +84,23 @@ struct World::Hands {
     world.mended_ = true;
     return std::exchange(world.trained_, world.committed_) - world.committed_;
   }
-  void operator()(const decisions::OpenStage&) const { world.open_stage(); }
+  void operator()(const decisions::OpenStage& open) const {
+    if (open.exchange != 0 && open.exchange != world.exchange_asked_)
+      world.break_law(Law::stage_apart, fmt::format("exchange {} is not the one asked for", open.exchange));
+    world.exchange_asked_ = 0;
+    world.open_stage();
+  }
+  void operator()(const decisions::PrepareExchange& prepare) const {
+    if (prepare.ticket <= world.newest_exchange_)
+      world.break_law(Law::stage_apart, fmt::format("exchange {} is asked for again", prepare.ticket));
+    world.exchange_asked_ = world.newest_exchange_ = prepare.ticket;
+    for (const WorkerId id : prepare.workers) {
+      if (!is_known(id)) continue;
+      const Nanoseconds takes = world.random_.chance(20) ? 70s : world.random_.between(1, 500) * kMs;
+      world.later(takes, What::exchange_prepared, id.value, prepare.ticket);
+    }
+  }
+  void operator()(const decisions::GiveUpExchange&) const { world.exchange_asked_ = 0; }
   void operator()(const decisions::TellSave& save) const { save_held(save.step.value); }
   void save_held(int64_t step) const {
     if (world.held_ != step)
@@ -132,6 +148,7 @@ struct World::Hands {
 
 World::World(uint64_t seed, Decide decide, std::FILE* trace)
     : random_(seed), decide_(std::move(decide)), trace_(trace) {
+  job_.gpus_exchange = seed % 4 == 0;
   set_out();
 }
 
@@ -231,6 +248,8 @@ void World::handle(const Happening& happening) {
   }
   if (job_.closing != Closing::none) return;
   switch (happening.what) {
+    case What::exchange_prepared:
+      return on_prepared(WorkerId(happening.id), happening.value);
     case What::worker_ready:
       return on_ready(worker);
     case What::worker_begun:

@@ -62,6 +62,7 @@ class World {
     fault,
     request,
     worker_ready,
+    exchange_prepared,
     worker_begun,   // began its first mini-batch of the stage
     worker_out,     // left its loop; its message is on the way
     word_of_leave,  // arrives
@@ -133,6 +134,7 @@ class World {
   // processes.cpp
   void start_process(WorkerId id, const placement::Device& device);
   void on_ready(WorkerId id);
+  void on_prepared(WorkerId id, int64_t ticket);
   void on_begun(WorkerId id, int64_t stage);
   void on_out(WorkerId id, int64_t stage, bool finished);
   void on_word(WorkerId id, bool finished);
@@ -178,6 +180,7 @@ class World {
 
   std::map<WorkerId, Process> processes_;
   WorkerId newest_{-1};
+  int64_t exchange_asked_ = 0, newest_exchange_ = 0;  // tickets; 0: none
   SimulatedStage stage_;
   FakeScribe scribe_;
   bool attached_ = false, mended_ = true, waits_for_hold_ = false;

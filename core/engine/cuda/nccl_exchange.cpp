@@ -25,6 +25,7 @@ using std::chrono::milliseconds;
 static_assert(sizeof(ncclUniqueId) == sizeof(device::ExchangeId));
 
 constexpr milliseconds kBetweenLooks{20};
+constexpr milliseconds kCalmly{1};
 constexpr size_t kConnectingBytes = 256;
 // Time for the launcher to notice a lost peer and abort the stage, before this worker reports the NCCL error. Shorter
 // than the launcher's patience with workers that all wait for each other.
@@ -50,6 +51,7 @@ class NcclExchange : public device::DeviceExchange {
   // Returns false on abort.
   bool meet(const ncclUniqueId& id);
 
+  bool connect(std::function<void()> beat) override;
   void follow() override;
   void transfer(const device::TransferGroup& group) override;
   void run(const std::function<void()>& work) override;
@@ -58,9 +60,10 @@ class NcclExchange : public device::DeviceExchange {
 
  private:
   void watch();
-  void settle(std::unique_lock<std::mutex>& lock, const char* call);
+  enum class Pace { busy, calm };
+  void settle(std::unique_lock<std::mutex>& lock, const char* call, Pace pace = Pace::busy);
   void await_enqueued();
-  void connect();
+  bool has_met();
   void end(std::string why);
 
   const c10::DeviceIndex index_;
@@ -101,7 +104,7 @@ void NcclExchange::watch() {
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &state);
     if (asked != ncclSuccess) state = asked;
-    if (party_.abort.load() != 0) {
+    if (party_.is_aborted()) {
       end("");
     } else if (failed(state)) {
       end(in_words("NCCL", state));
@@ -110,7 +113,7 @@ void NcclExchange::watch() {
 }
 
 // NCCL runs in non-blocking mode: waits until the call's work is complete or the exchange has ended.
-void NcclExchange::settle(std::unique_lock<std::mutex>& lock, const char* call) {
+void NcclExchange::settle(std::unique_lock<std::mutex>& lock, const char* call, Pace pace) {
   while (communicator_ != nullptr) {
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &state);
@@ -119,7 +122,7 @@ void NcclExchange::settle(std::unique_lock<std::mutex>& lock, const char* call) 
     if (failed(state)) return end(in_words(call, state));
     lock.unlock();  // for the watcher
     if (party_.beat) party_.beat();
-    std::this_thread::yield();
+    pace == Pace::busy ? std::this_thread::yield() : std::this_thread::sleep_for(kCalmly);
     lock.lock();
   }
 }
@@ -137,17 +140,21 @@ bool NcclExchange::meet(const ncclUniqueId& id) {
       failure_ = in_words(call, begun);
     }
     watcher_ = std::thread([this] { watch(); });
-    settle(lock, call);
+    settle(lock, call, Pace::calm);
   }
-  connect();
   party_.beat = nullptr;
+  return has_met();
+}
+
+bool NcclExchange::has_met() {
   check();
   const std::lock_guard lock(mutex_);
   return communicator_ != nullptr;
 }
 
 // NCCL connects two GPUs at the GPUs' first transfer: do the first transfer here, not in a step.
-void NcclExchange::connect() {
+bool NcclExchange::connect(std::function<void()> beat) {
+  party_.beat = std::move(beat);
   const at::Tensor bytes = at::empty({static_cast<int64_t>(party_.workers * kConnectingBytes)},
                                      at::TensorOptions(at::kByte).device(c10::Device(c10::kCUDA, index_)));
   auto* const place = static_cast<std::byte*>(bytes.mutable_data_ptr());
@@ -163,6 +170,8 @@ void NcclExchange::connect() {
   gathers.gathers.push_back({place + party_.worker * kConnectingBytes, place, kConnectingBytes});
   transfer(gathers);
   join();  // before the memory is reused
+  party_.beat = nullptr;
+  return has_met();
 }
 
 void NcclExchange::follow() {
@@ -217,12 +226,12 @@ void NcclExchange::check() {
   std::unique_lock lock(mutex_);
   if (failure_.empty()) return;
   const auto until = std::chrono::steady_clock::now() + kPatienceWithLauncher;
-  while (party_.abort.load() == 0 && std::chrono::steady_clock::now() < until) {
+  while (!party_.is_aborted() && std::chrono::steady_clock::now() < until) {
     lock.unlock();
     std::this_thread::sleep_for(kBetweenLooks);
     lock.lock();
   }
-  if (party_.abort.load() == 0) throw failure(failure_);
+  if (!party_.is_aborted()) throw failure(failure_);
 }
 
 }  // namespace

@@ -123,8 +123,8 @@ class ComputeDevice {
   virtual CapturedPasses* captured_passes() { return nullptr; }
 
   // For devices that exchange data directly, with one worker of the stage each. One worker makes an id for all; then
-  // each worker opens an end of the exchange. Opening waits for all workers; returns null if the stage is aborted
-  // meanwhile. Throws Fault::device.
+  // each worker opens an end of the exchange, in any thread, without the device's queues. Opening waits for all
+  // workers; returns null if the stage is aborted or the exchange given up meanwhile. Throws Fault::device.
   virtual ExchangeId new_exchange();
   virtual std::unique_ptr<DeviceExchange> open_exchange(const ExchangeId& id, const ExchangeParty& party);
 

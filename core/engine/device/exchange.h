@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace estrain::device {
@@ -13,11 +14,15 @@ namespace estrain::device {
 // Workers find each other by this id: one worker makes the id, all workers get the id.
 using ExchangeId = std::array<std::byte, 128>;
 
-// A worker in an exchange. While waiting for the other workers (seconds), the worker checks `abort` and calls `beat`.
+// A worker in an exchange. While waiting for the other workers (seconds), the worker checks `abort` and `given_up`, and
+// calls `beat`.
 struct ExchangeParty {
   uint32_t worker, workers;
   const std::atomic<uint32_t>& abort;  // must live as long as the exchange
   std::function<void()> beat;
+  std::shared_ptr<const std::atomic<uint32_t>> given_up = nullptr;  // null: never. Not 0: the exchange is not wanted
+
+  bool is_aborted() const { return abort.load() != 0 || (given_up && given_up->load() != 0); }
 };
 
 // All memory of transfers is the device's, at least 4-byte aligned.
@@ -71,6 +76,11 @@ class DeviceExchange {
 
   // Call this after ComputeDevice::finish(). Throws Fault::device if transfers failed and the stage is not aborted.
   virtual void check() = 0;
+
+  // Makes the first transfers between all workers, which take long: every worker calls this function before its other
+  // transfers, in the thread of the device's work. `beat` is called while waiting. Returns false on abort. Throws
+  // Fault::device.
+  virtual bool connect(std::function<void()> beat) = 0;
 };
 
 }  // namespace estrain::device

@@ -23,6 +23,14 @@ bool can_be_resident(const Workplace& place, const StageOrder& order) {
                              [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
 }
 
+// Returns this worker's end of the exchange that the stage's workers have prepared (next_exchange.h). Null on abort.
+std::unique_ptr<device::DeviceExchange> take_prepared(Workplace& place, const StageOrder& order) {
+  std::unique_ptr<device::DeviceExchange> exchange = place.next_exchange->take(order.exchange);
+  if (!exchange && !place.memory.gate().aborted())
+    throw Error(Fault::device, "the exchange between GPUs that was prepared for this stage has failed");
+  return exchange;
+}
+
 // Opens this worker's end of the exchange between the stage's workers. Null on abort.
 std::unique_ptr<device::DeviceExchange> meet_workers(Workplace& place, const StageOrder& order) {
   comm::JobMemory& memory = place.memory;
@@ -33,10 +41,16 @@ std::unique_ptr<device::DeviceExchange> meet_workers(Workplace& place, const Sta
     const int64_t now = monotonic_ns();
     if (now - begun < kLongestMeetingNs) pulse.beat(comm::Activity::meeting, now);
   };
-  device::ExchangeId id;
-  if (worker == 0) memory.meetings().set_exchange_id(place.device.new_exchange());
-  if (!memory.meetings().wait_exchange_id(&id)) return nullptr;
-  return place.device.open_exchange(id, {worker, order.workers(), memory.gate().abort_word(), beat});
+  std::unique_ptr<device::DeviceExchange> exchange;
+  if (order.exchange != 0) {
+    exchange = take_prepared(place, order);
+  } else {
+    device::ExchangeId id;
+    if (worker == 0) memory.meetings().set_exchange_id(place.device.new_exchange());
+    if (!memory.meetings().wait_exchange_id(&id)) return nullptr;
+    exchange = place.device.open_exchange(id, {worker, order.workers(), memory.gate().abort_word(), beat});
+  }
+  return exchange && exchange->connect(beat) ? std::move(exchange) : nullptr;
 }
 
 // False on abort.

@@ -103,6 +103,7 @@ bool Stage::run_ests(Step step) {
   const auto ests = static_cast<size_t>(order_.own().size());
   for (size_t arrival = 0; arrival < ests; ++arrival) {
     if (memory_.gate().aborted()) return false;
+    if (place_.next_exchange != nullptr) place_.next_exchange->look();
     run_est(arrival, step);
     int64_t waited = 0;
     if (arrival + 1 == ests) {

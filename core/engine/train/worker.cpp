@@ -165,6 +165,7 @@ void require_test_data(const TrainingJob& job) {
 
 Stage::Left run_stage(Workplace& place, StageOrder order) {
   current_pulse = &place.memory.pulse(order.rank());
+  if (place.next_exchange != nullptr) place.next_exchange->keep_only(order.exchange);
   Stage::Left left = Stage(place, order).run();
   order.again = true;
   while (left == Stage::Left::again) left = Stage(place, order).run();
@@ -172,14 +173,28 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
   return left;
 }
 
+// Returns the order to prepare an exchange, if the order waits in the socket. For a worker in its stage: the launcher
+// sends no other order to such a worker.
+std::optional<comm::PrepareExchange> receive_in_stage(comm::WorkersOwnChannel& launcher) {
+  comm::WorkerOrder order;
+  if (launcher.receive(&order, std::chrono::milliseconds(0)) != comm::Received::message) return std::nullopt;
+  if (const auto* prepare = std::get_if<comm::PrepareExchange>(&order)) return *prepare;
+  throw Error(Fault::bug, "the launcher sent an order to a worker in its stage");
+}
+
 void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
   comm::WorkerOrder order;
   while (launcher.receive(&order, kForever) == comm::Received::message) {
+    const auto* prepare = std::get_if<comm::PrepareExchange>(&order);
+    if (prepare != nullptr) {
+      if (place.next_exchange != nullptr) place.next_exchange->prepare(*prepare);
+      continue;
+    }
     const auto* run = std::get_if<comm::RunStage>(&order);
     if (run == nullptr) return;
     try {
-      const Stage::Left left =
-          run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges, false, run->kinds});
+      const Stage::Left left = run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges,
+                                                 false, run->kinds, run->exchange});
       launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
     } catch (const audit::AuditError& finding) {
       launcher.send(comm::AuditFound{finding.vouched});
@@ -265,6 +280,11 @@ void run_worker(WorkerSetup& setup) {
   }
   std::optional<operators::Watch> watch;
   if (watches) place.watch = &watch.emplace(scanned);
+  std::optional<NextExchange> next_exchange;
+  if (!device->torch_device().is_cpu())
+    place.next_exchange = &next_exchange.emplace(
+        *device, memory, [&setup] { return receive_in_stage(setup.launcher); },
+        [&setup](const comm::ExchangePrepared& prepared) { setup.launcher.send(prepared); });
   if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();
   comm::Ready ready;

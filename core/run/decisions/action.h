@@ -68,8 +68,14 @@ struct CloseStage {       // no worker is in its loop: answered by StageClosed
 };
 struct OpenStage {
   bool changed = false;  // the shares differ from those of the stage before
+  int64_t exchange = 0;  // the ticket of the exchange that the stage's workers have prepared; 0: none
 };
-struct TellSave {  // the state is held
+struct PrepareExchange {  // between these workers, in rank order; each answers by ExchangePrepared
+  int64_t ticket = 0;
+  std::vector<WorkerId> workers;
+};
+struct GiveUpExchange {};  // the one asked for last
+struct TellSave {          // the state is held
   Step step;
 };
 struct ReleaseSlots {};
@@ -105,9 +111,9 @@ struct SaveLastState {  // answered by SaveBegun once the state can be held
 struct TellFinish {};
 
 using Deed = std::variant<Say, Log, NoteDecision, Answer, Refuse, StartWorkers, EndHungWorker, KillWorker, TellLeave,
-                          KillAll, DismissAll, BeginTraining, PauseStage, AbortStage, CloseStage, OpenStage, TellSave,
-                          ReleaseSlots, HandOver, AdoptPlan, RepairState, TakeUp, WeighOffer, ReportResize,
-                          ReportRecovery, StartScribe, SaveLastState, TellFinish>;
+                          KillAll, DismissAll, BeginTraining, PauseStage, AbortStage, CloseStage, OpenStage,
+                          PrepareExchange, GiveUpExchange, TellSave, ReleaseSlots, HandOver, AdoptPlan, RepairState,
+                          TakeUp, WeighOffer, ReportResize, ReportRecovery, StartScribe, SaveLastState, TellFinish>;
 
 struct Action {
   Deed deed;

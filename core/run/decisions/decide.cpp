@@ -11,6 +11,7 @@ void on_tick(Turn& turn) {
   watch_stop_deadline(turn);
   if (state.phase == RunPhase::over) return;
   if (state.resize) watch_resize(turn);
+  watch_exchange(turn);
   hurry_reclaims(turn);
   take_up_waiting(turn);
   report_recovery(turn);
@@ -31,6 +32,7 @@ struct Dispatch {
   void operator()(const Tick&) const { on_tick(turn); }
   void operator()(const WorkerReady& event) const { on_ready(turn, event); }
   void operator()(const WorkerLeft& event) const { on_left(turn, event); }
+  void operator()(const ExchangePrepared& event) const { on_exchange_prepared(turn, event); }
   void operator()(const WorkerLost& event) const { on_lost(turn, event); }
   void operator()(const WorkerEnded& event) const { on_ended(turn, event); }
   void operator()(const WorkerHangs& event) const { on_hangs(turn, event); }

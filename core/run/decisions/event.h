@@ -27,6 +27,11 @@ struct WorkerLeft {  // the worker has left the loop of the stage
   WorkerId worker;
   bool finished = false;  // all steps are done
 };
+struct ExchangePrepared {  // by a worker of the next stage
+  WorkerId worker;
+  int64_t ticket = 0;
+  bool made = false;
+};
 struct WorkerLost {  // the worker ended, or was killed because it hung or reported an error
   WorkerId worker;
   FaultVerdict verdict;
@@ -117,8 +122,8 @@ struct CannotGoOn {
 struct EndBegan {};
 
 using Event =
-    std::variant<Tick, WorkerReady, WorkerLeft, WorkerLost, WorkerEnded, WorkerHangs, AllWait, CannotStart, StageClosed,
-                 StateSaved, NotSaved, NotWritten, SaveBegun, ScribeDone, ScribeFailed, ScribeLost, CannotStartScribe,
-                 ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, CannotGoOn, EndBegan>;
+    std::variant<Tick, WorkerReady, WorkerLeft, ExchangePrepared, WorkerLost, WorkerEnded, WorkerHangs, AllWait,
+                 CannotStart, StageClosed, StateSaved, NotSaved, NotWritten, SaveBegun, ScribeDone, ScribeFailed,
+                 ScribeLost, CannotStartScribe, ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, CannotGoOn, EndBegan>;
 
 }  // namespace estrain::decisions

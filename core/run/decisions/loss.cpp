@@ -232,6 +232,7 @@ void on_all_wait(Turn& turn, const AllWait& event) {
 }
 
 void stand_still(Turn& turn, std::string reason) {
+  give_up_exchange(turn);  // the abort ends its preparation, and the next stage may have other workers
   if (turn.state.phase != RunPhase::recovering) turn.state.stood_still = turn.now.time;
   turn.state.phase = RunPhase::recovering;
   turn.act(AbortStage{}, std::move(reason));

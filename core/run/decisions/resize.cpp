@@ -16,6 +16,7 @@ namespace estrain::decisions {
 namespace {
 
 constexpr Nanoseconds kLeave = 300ms;  // for a worker to end after the order to leave
+constexpr Nanoseconds kPrepare = 60s;  // for the GPUs of the next stage to meet, besides which the job trains
 
 std::vector<const Member*> pool_of(const RunState& state) {
   std::vector<const Member*> pool;
@@ -79,6 +80,31 @@ std::vector<size_t> match_devices(const RunState& state) {
   return matched;
 }
 
+// Returns the workers of the next stage in rank order, if they pass data between GPUs, one for each.
+std::vector<WorkerId> exchanging_workers(const RunState& state) {
+  if (!state.gpus_exchange) return {};
+  const std::vector<const Member*> pool = pool_of(state);
+  std::vector<WorkerId> workers;
+  std::set<Device> gpus;
+  for (const size_t match : match_devices(state)) {
+    if (match == kNone || !pool[match]->device.is_gpu() || pool[match]->device.host != state.host) return {};
+    workers.push_back(pool[match]->id);
+    gpus.insert(pool[match]->device);
+  }
+  return gpus.size() > 1 && gpus.size() == workers.size() ? workers : std::vector<WorkerId>{};
+}
+
+// Asks the workers of the next stage to prepare their exchange, while the stage goes on. Returns false if there is
+// nothing to prepare, or no time: devices are to be given back.
+bool prepare_exchange(Turn& turn) {
+  RunState& state = turn.state;
+  std::vector<WorkerId> workers = exchanging_workers(state);
+  if (workers.empty() || state.pending->give_back_by) return false;
+  state.pending->exchange = {++state.exchanges_asked, workers, workers, turn.now.time + kPrepare};
+  turn.act(PrepareExchange{state.exchanges_asked, std::move(workers)}, "the GPUs of the next stage can meet before it");
+  return true;
+}
+
 ResizeUnderWay account_for(const Turn& turn, const PendingChange& change) {
   ResizeUnderWay under_way;
   under_way.client = change.client;
@@ -124,6 +150,12 @@ void hand_out_ranges(RunState& state, const PendingChange& change, const std::ve
   }
 }
 
+// Returns the ticket of the exchange that the workers of the new stage have prepared; 0: none.
+int64_t exchange_of(const RunState& state, const PendingChange& change) {
+  if (!change.exchange.is_made()) return 0;
+  return std::ranges::equal(state.workers, change.exchange.workers, {}, &Member::id) ? change.exchange.ticket : 0;
+}
+
 bool is_ready_to_change(const RunState& state) {
   if (state.phase != RunPhase::pausing && state.phase != RunPhase::recovering) return false;
   if (!state.pending || state.start_missing_at != kNoTime) return false;
@@ -144,7 +176,8 @@ void change_workers(Turn& turn) {
   hand_out_ranges(state, change, matched);
   state.stage += 1;
   state.phase = RunPhase::training;
-  turn.act(OpenStage{true}, change.why.empty() ? "the lost worker is replaced" : change.why);
+  turn.act(OpenStage{true, exchange_of(state, change)},
+           change.why.empty() ? "the lost worker is replaced" : change.why);
   if (!change.keeps_devices) turn.act(TellSave{turn.now.trained}, "the state at a change of workers");
   for (const Member& member : state.leaving) turn.act(TellLeave{member.id}, "it has no share any more");
   if (!under_way) return turn.act(ReleaseSlots{});
@@ -240,14 +273,42 @@ void start_missing_workers(Turn& turn) {
 
 void added_workers_ready(Turn& turn) {
   PendingChange& pending = *turn.state.pending;
-  if (!std::ranges::all_of(pending.added, &Member::ready)) return;
+  if (pending.exchange.ticket != 0 || !std::ranges::all_of(pending.added, &Member::ready)) return;
   pending.warmed = turn.now.time;
-  pause_stage(turn, "all that the change needs are ready");
+  if (!prepare_exchange(turn)) pause_stage(turn, "all that the change needs are ready");
+}
+
+void on_exchange_prepared(Turn& turn, const ExchangePrepared& event) {
+  RunState& state = turn.state;
+  if (state.phase != RunPhase::warming || !state.pending || state.pending->exchange.ticket != event.ticket) return;
+  NextExchange& exchange = state.pending->exchange;
+  std::erase(exchange.missing, event.worker);
+  if (!event.made) {
+    give_up_exchange(turn);
+    return pause_stage(turn, "all that the change needs are ready; the GPUs meet in the pause");
+  }
+  if (exchange.is_made()) pause_stage(turn, "all that the change needs are ready, and the GPUs have met");
+}
+
+void watch_exchange(Turn& turn) {
+  RunState& state = turn.state;
+  if (state.phase != RunPhase::warming || !state.pending) return;
+  const NextExchange& exchange = state.pending->exchange;
+  if (exchange.ticket == 0 || turn.now.time <= exchange.until) return;
+  give_up_exchange(turn);
+  pause_stage(turn, "the GPUs of the next stage have not met in a minute: they meet in the pause");
+}
+
+void give_up_exchange(Turn& turn) {
+  if (!turn.state.pending || turn.state.pending->exchange.ticket == 0) return;
+  turn.state.pending->exchange = {};
+  turn.act(GiveUpExchange{}, "the next stage does not use the exchange that was prepared");
 }
 
 // Gives up the change; the job keeps its devices.
 void give_up_change(Turn& turn, const Error& error) {
   RunState& state = turn.state;
+  give_up_exchange(turn);
   PendingChange given_up = std::move(*state.pending);
   state.pending.reset();
   for (Member& member : given_up.added) {

@@ -60,6 +60,9 @@ bool misses_workers(const RunState& state);
 std::vector<WorkerId> unneeded_workers(
     const RunState& state);  // the pending change leaves these workers without a share
 void added_workers_ready(Turn& turn);
+void on_exchange_prepared(Turn& turn, const ExchangePrepared& event);
+void watch_exchange(Turn& turn);
+void give_up_exchange(Turn& turn);  // of the pending change, if any is being prepared or made
 void change_if_ready(Turn& turn);
 void watch_resize(Turn& turn);
 

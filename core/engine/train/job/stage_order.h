@@ -21,6 +21,8 @@ struct StageOrder {
   bool again = false;                   // continues a stage with the state in another memory (Stage::Left::again)
   std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"; empty: all are "cpu"
 
+  int64_t exchange = 0;  // ticket of the prepared exchange between the workers; 0: none is prepared
+
   EstRange own() const { return ranges[static_cast<size_t>(worker.value)]; }
   uint32_t workers() const { return static_cast<uint32_t>(ranges.size()); }  // of this host
   // Returns the worker's number among the workers of all hosts.

@@ -16,6 +16,16 @@ namespace estrain::decisions {
 
 using ClientId = int64_t;  // of the control socket, from 1
 
+// The exchange of the next stage. The workers of that stage prepare the exchange beside the stage under way.
+struct NextExchange {
+  int64_t ticket = 0;             // 0: none is being prepared
+  std::vector<WorkerId> workers;  // in rank order
+  std::vector<WorkerId> missing;  // without an answer so far
+  MonotonicTime until{};          // then the change no longer waits
+
+  bool is_made() const { return ticket != 0 && missing.empty(); }
+};
+
 // A planned change of workers or shares: by request of a user or the planner, or because a worker is lost, or both.
 struct PendingChange {
   // The request.
@@ -37,6 +47,7 @@ struct PendingChange {
   MonotonicTime requested{}, warmed{};
   Step requested_step;
   double step_seconds_before = 0;
+  NextExchange exchange = {};
 };
 
 // A change that has been carried out, without a step so far.

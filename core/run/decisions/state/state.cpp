@@ -80,6 +80,7 @@ RunState after_handover(const RunState& state) {
   next.ests = state.ests;
   next.retries = state.retries;
   next.host = state.host;
+  next.gpus_exchange = state.gpus_exchange;
   next.from_step = state.from_step;
   next.phase = RunPhase::training;
   next.stage = state.stage;
@@ -93,6 +94,7 @@ RunState after_handover(const RunState& state) {
   }
   for (size_t rank = 0; rank < next.workers.size(); ++rank) next.workers[rank].rank = static_cast<int64_t>(rank);
   next.workers_started = state.workers_started;
+  next.exchanges_asked = state.exchanges_asked;
   next.scribe.last_saved_step = state.scribe.last_saved_step;
   next.held = state.held;
   next.resize = state.resize;

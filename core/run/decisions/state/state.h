@@ -49,8 +49,9 @@ struct Scribe {
 struct RunState {
   // The job.
   int64_t ests = 1;
-  int64_t retries = 0;  // the most faults in a row at a step that the run survives
-  std::string host;     // the launcher's own host, by its name in device lists
+  int64_t retries = 0;         // the most faults in a row at a step that the run survives
+  std::string host;            // the launcher's own host, by its name in device lists
+  bool gpus_exchange = false;  // GPUs of several workers, one for each, pass data to each other
 
   int64_t from_step = 0;  // of the checkpoint resumed by this launch
 
@@ -63,6 +64,7 @@ struct RunState {
   std::vector<Member> workers;  // of the stage, in rank order; before the first stage, places for workers
   std::vector<Member> leaving;  // told to leave or killed, and not ended yet
   int64_t workers_started = 0;
+  int64_t exchanges_asked = 0;  // the last ticket
   Scribe scribe;
   Devices held;  // all devices of the job, with the idle devices
   // Where all_left() begins to look: a worker found in its loop before. The place changes no result; without it, the
@@ -100,11 +102,13 @@ struct RunState {
     visit("ests", self.ests);
     visit("retries", self.retries);
     visit("host", self.host);
+    visit("gpus_exchange", self.gpus_exchange);
     visit("from_step", self.from_step);
     visit("stage", self.stage);
     visit("workers", self.workers);
     visit("leaving", self.leaving);
     visit("workers_started", self.workers_started);
+    visit("exchanges_asked", self.exchanges_asked);
     visit("last_saved_step", self.scribe.last_saved_step);
     visit("held", self.held);
     visit("resize", self.resize);

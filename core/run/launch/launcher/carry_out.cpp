@@ -48,9 +48,11 @@ struct Launcher::Hands {
     if (open.changed) launcher.speeds_.log_stage(run.job.stage - 1);
     comm::StageControl(*run.memory).open();
     launcher.begin_stage(true);
-    launcher.stages_.start();
+    launcher.stages_.start(open.exchange);
     if (open.changed) launcher.speeds_.begin_shares();
   }
+  void operator()(const decisions::PrepareExchange& prepare) const { launcher.stages_.prepare_exchange(prepare); }
+  void operator()(const decisions::GiveUpExchange&) const { run.memory->meetings().ask_exchange(0); }
   void operator()(const decisions::TellSave& save) const { launcher.scribe_.save(save.step); }
   void operator()(const decisions::ReleaseSlots&) const { launcher.stages_.release_unused_slots(); }
   void operator()(const decisions::AdoptPlan& plan) const {

@@ -51,6 +51,7 @@ Run::Run(LaunchPlan& plan)
   job.from_step = origin.step;
   job.retries = spec.recovery.retries;
   job.host = plan.options.own_host;
+  job.gpus_exchange = gpus_may_exchange(spec);
   job.grace_seconds = plan.grace_seconds;
   const resources::Allocation allocation = resources::current_allocation();
   state.times.ends = allocation.ends;

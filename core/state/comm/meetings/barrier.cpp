@@ -24,6 +24,7 @@ std::array<BarrierWords*, 6> MeetingPlaces::all() {
 
 void MeetingPlaces::open() {
   words_.exchange_ready.store(0);
+  words_.exchange_asked.store(0);
   for (BarrierWords* meeting : all()) meeting->arrived.store(0);
   clear_claims();
 }
@@ -31,6 +32,7 @@ void MeetingPlaces::open() {
 void MeetingPlaces::wake_all() {
   for (BarrierWords* meeting : all()) futex_wake_all(meeting->generation);
   futex_wake_all(words_.exchange_ready);
+  futex_wake_all(words_.next_exchange_ready);
 }
 
 void MeetingPlaces::clear_claims() {
@@ -51,6 +53,31 @@ bool MeetingPlaces::wait_exchange_id(ExchangeId* id) {
   }
   *id = words_.exchange_id;
   return true;
+}
+
+void MeetingPlaces::ask_exchange(int64_t ticket) {
+  words_.exchange_asked.store(static_cast<uint32_t>(ticket));
+  futex_wake_all(words_.next_exchange_ready);
+}
+
+// A reader of an earlier id sees that the id changes.
+void MeetingPlaces::set_next_exchange_id(int64_t ticket, const ExchangeId& id) {
+  words_.next_exchange_ready.store(0);
+  words_.next_exchange_id = id;
+  words_.next_exchange_ready.store(static_cast<uint32_t>(ticket));
+  futex_wake_all(words_.next_exchange_ready);
+}
+
+bool MeetingPlaces::wait_next_exchange_id(int64_t ticket, ExchangeId* id) {
+  const auto own = static_cast<uint32_t>(ticket);
+  for (;;) {
+    if (words_.abort.load() != 0 || words_.exchange_asked.load() != own) return false;
+    const uint32_t ready = words_.next_exchange_ready.load();
+    if (ready == own) break;
+    futex_wait(words_.next_exchange_ready, ready, glance);
+  }
+  *id = words_.next_exchange_id;
+  return words_.next_exchange_ready.load() == own;
 }
 
 }  // namespace estrain::comm

@@ -51,6 +51,9 @@ using ExchangeId = std::array<std::byte, 128>;
 // 1. Opening a stage clears the counts of arrivals; a meeting's generation counts on for the life of the job.
 // 2. A worker claims one piece of work at a time. The committing worker clears the counters, while all other workers
 //    wait at the step's meeting.
+// 3. The workers of the next stage may find each other before that stage opens. The launcher asks for their exchange by
+//    a ticket, from 1, never used before in the job; 0: no exchange is wanted any more. A worker with another ticket
+//    than the asked one gives up. Opening a stage asks for none.
 // All accesses are sequentially consistent.
 class MeetingPlaces {
  public:
@@ -71,6 +74,12 @@ class MeetingPlaces {
   void set_exchange_id(const ExchangeId& id);
   // Sleeps until the id is set. False on abort.
   bool wait_exchange_id(ExchangeId* id);
+
+  void ask_exchange(int64_t ticket);
+  int64_t exchange_asked() const { return words_.exchange_asked.load(); }
+  void set_next_exchange_id(int64_t ticket, const ExchangeId& id);
+  // Sleeps until the id of this ticket is set. False on abort, and when the ticket is not the asked one.
+  bool wait_next_exchange_id(int64_t ticket, ExchangeId* id);
 
  private:
   friend class StageControl;

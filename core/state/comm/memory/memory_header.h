@@ -1,10 +1,10 @@
 #pragma once
 // The first page of a job's shared memory: the places of all parts, and the words by which processes steer each other.
 //
-// The fields above `ready` are written once, before `ready` is set. All further fields are atomics, except exchange_id,
-// which is written before exchange_ready is set. Only core/state/comm touches the words. The header named above a group
-// of words (here, or in core/state/comm/meetings) has an object that defines the meaning of the words and the order of
-// their stores, and says why a process may end between any two stores.
+// The fields above `ready` are written once, before `ready` is set. All further fields are atomics, except the ids of
+// exchanges: each is written before its word of readiness is set. Only core/state/comm touches the words. The header
+// named above a group of words (here, or in core/state/comm/meetings) has an object that defines the meaning of the
+// words and the order of their stores, and says why a process may end between any two stores.
 
 #include <array>
 #include <atomic>
@@ -98,6 +98,10 @@ struct MemoryHeader {
   // record_ring.h
   alignas(64) std::atomic<uint32_t> published;
   alignas(64) std::atomic<uint32_t> drained;
+  // barrier.h: MeetingPlaces, the exchange of the next stage
+  alignas(64) std::atomic<uint32_t> exchange_asked;
+  std::atomic<uint32_t> next_exchange_ready;
+  std::array<std::byte, 128> next_exchange_id;
 };
 
 }  // namespace estrain::comm

@@ -34,8 +34,19 @@ struct RunStage {
   bool restarted = false;                           // not the first stage of a fresh run: D0 seeds its generators anew
   bool exchanges = false;               // each worker has a GPU of its own, which passes data to the GPUs of the rest
   std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"
+  int64_t exchange = 0;                 // the ticket of an exchange that all workers have prepared; 0: none
 
-  ESTRAIN_FIELDS(worker, ranges, beyond, restarted, exchanges, kinds)
+  ESTRAIN_FIELDS(worker, ranges, beyond, restarted, exchanges, kinds, exchange)
+};
+
+// Prepare the exchange of the next stage, beside the stage under way. The answer is ExchangePrepared. A worker in a
+// stage looks for this message when its ticket is asked for in shared memory (MeetingPlaces::exchange_asked).
+struct PrepareExchange {
+  static constexpr std::string_view name = "prepare_exchange";
+  int64_t ticket = 0;
+  int64_t worker = 0, workers = 0;  // of the next stage
+
+  ESTRAIN_FIELDS(ticket, worker, workers)
 };
 
 // End.
@@ -66,6 +77,14 @@ struct LeftStage {
   ESTRAIN_FIELDS(finished)
 };
 
+struct ExchangePrepared {
+  static constexpr std::string_view name = "exchange_prepared";
+  int64_t ticket = 0;
+  bool made = false;  // false: the workers can meet in the next stage only
+
+  ESTRAIN_FIELDS(ticket, made)
+};
+
 // An audit found something wrong (core/state/audit/audit.h). Failed follows.
 struct AuditFound {
   static constexpr std::string_view name = "audit_found";
@@ -82,8 +101,8 @@ struct LeftOutSample {
   ESTRAIN_FIELDS(set, sample, why)
 };
 
-using WorkerOrder = std::variant<RunStage, Leave, HostLost>;
-using WorkerReport = std::variant<Ready, LeftStage, AuditFound, LeftOutSample, Failed>;
+using WorkerOrder = std::variant<RunStage, Leave, HostLost, PrepareExchange>;
+using WorkerReport = std::variant<Ready, LeftStage, AuditFound, LeftOutSample, Failed, ExchangePrepared>;
 using WorkerChannel = Channel<WorkerOrder, WorkerReport>;      // the launcher's end
 using WorkersOwnChannel = Channel<WorkerReport, WorkerOrder>;  // the worker's
 

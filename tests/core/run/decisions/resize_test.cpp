@@ -34,6 +34,119 @@ TEST_CASE("a resize warms up, pauses, changes the workers and hands over") {
   CHECK(job.find<ReportResize>()->resize.client == 1);
 }
 
+// On two GPUs, asked for three. The new worker is ready.
+struct GpusAtWork : JobAtWork {
+  GpusAtWork() {
+    state.gpus_exchange = true;
+    state.held = devices({"cuda:0", "cuda:1"});
+    for (size_t i = 0; i < 2; ++i) state.workers[i].device = state.held[i];
+  }
+  void ask_for_three() {
+    ask({"cuda:0", "cuda:1", "cuda:2"});
+    (*this)(WorkerReady{WorkerId(2)});
+  }
+  void prepare(std::initializer_list<int64_t> ids, int64_t ticket = 1, bool made = true) {
+    for (const int64_t id : ids) (*this)(ExchangePrepared{WorkerId(id), ticket, made});
+  }
+  int64_t exchange_of_next_stage() {
+    leave({0, 1});
+    (*this)(StageClosed{.held = true});
+    REQUIRE(find<OpenStage>() != nullptr);
+    return find<OpenStage>()->exchange;
+  }
+};
+
+TEST_CASE("GPUs of the next stage prepare their exchange before the pause, and the stage uses it") {
+  GpusAtWork job;
+  job.ask_for_three();
+  REQUIRE(job.find<PrepareExchange>() != nullptr);
+  CHECK(job.find<PrepareExchange>()->ticket == 1);
+  CHECK(job.find<PrepareExchange>()->workers == std::vector{WorkerId(0), WorkerId(1), WorkerId(2)});
+  CHECK(job.find<PauseStage>() == nullptr);
+  job.prepare({0, 2});
+  job.prepare({1}, 7);  // another exchange
+  CHECK(job.state.phase == RunPhase::warming);
+  job.prepare({1});
+  CHECK(job.find<PauseStage>() != nullptr);
+  CHECK(job.exchange_of_next_stage() == 1);
+
+  job.state = after_handover(job.state);
+  job.now.stage_started = 3;
+  job(Tick{});
+  REQUIRE(job.find<ReportResize>() != nullptr);
+  job.ask({"cuda:1", "cuda:2"});  // without new workers
+  REQUIRE(job.find<PrepareExchange>() != nullptr);
+  CHECK(job.find<PrepareExchange>()->ticket == 2);
+  CHECK(job.find<PrepareExchange>()->workers == std::vector{WorkerId(1), WorkerId(2)});
+}
+
+TEST_CASE("GPUs that cannot meet, or not in time, meet in the pause") {
+  GpusAtWork job;
+  job.ask_for_three();
+  SUBCASE("one says so") { job.prepare({1}, 1, false); }
+  SUBCASE("a minute is over") {
+    job.prepare({0, 1});
+    job.later(59);
+    job(Tick{});
+    CHECK(job.find<PauseStage>() == nullptr);
+    job.later(2);
+    job(Tick{});
+  }
+  CHECK(job.find<GiveUpExchange>() != nullptr);
+  CHECK(job.find<PauseStage>() != nullptr);
+  job.prepare({0, 1, 2});  // too late
+  CHECK(job.exchange_of_next_stage() == 0);
+}
+
+TEST_CASE("an exchange is forgotten with the change that it is for, and after a loss") {
+  GpusAtWork job;
+  job.ask_for_three();
+  SUBCASE("the new worker is lost while they meet") {
+    job.prepare({0, 1});
+    job.lose(2);
+    CHECK(job.find<GiveUpExchange>() != nullptr);
+    CHECK(job.state.phase == RunPhase::training);
+    job.prepare({2});
+    CHECK(job.find<PauseStage>() == nullptr);
+  }
+  SUBCASE("a worker of the stage is lost while they meet") {
+    job.lose(1);
+    CHECK(job.find<GiveUpExchange>() != nullptr);
+    job.prepare({0, 1, 2});
+    CHECK(job.state.phase == RunPhase::recovering);
+    job(WorkerReady{WorkerId(3)});
+    CHECK(job.exchange_of_next_stage() == 0);
+  }
+  SUBCASE("a worker is lost in the pause") {
+    job.prepare({0, 1, 2});
+    job.lose(2);
+    CHECK(job.find<GiveUpExchange>() != nullptr);
+    job(WorkerReady{WorkerId(3)});
+    CHECK(job.exchange_of_next_stage() == 0);
+  }
+  SUBCASE("the job is stopped") {
+    job(StopAsked{.why = "asked to"});
+    CHECK(job.find<GiveUpExchange>() != nullptr);
+  }
+}
+
+TEST_CASE("nothing is prepared where workers do not exchange, or where devices are wanted back in time") {
+  GpusAtWork job;
+  PendingChange change;
+  std::vector<std::string> wanted = {"cuda:0", "cuda:1", "cuda:2"};
+  SUBCASE("the job exchanges in host memory") { job.state.gpus_exchange = false; }
+  SUBCASE("a CPU takes part") { wanted[2] = "cpu"; }
+  SUBCASE("two workers have one GPU") { wanted[2] = "cuda:1"; }
+  SUBCASE("one worker stays") { wanted = {"cuda:1"}; }
+  SUBCASE("devices are wanted back") { change.give_back_by = job.now.time + 5s; }
+  change.held = devices(wanted);
+  change.devices = placement::evenly(change.held);
+  job(ChangeAsked{change, {}});
+  if (wanted.size() == 3) job(WorkerReady{WorkerId(2)});
+  CHECK(job.find<PrepareExchange>() == nullptr);
+  CHECK(job.find<PauseStage>() != nullptr);
+}
+
 TEST_CASE("a resize whose worker is lost is refused, and the job continues as it was") {
   JobAtWork job;
   job.ask({"cpu", "cpu", "cpu", "cpu"});

@@ -50,7 +50,17 @@ decisions::StageClosed Stages::close(const decisions::CloseStage& close) const {
   return closed;
 }
 
-void Stages::start() {
+// In shared memory first: a worker takes the message for no longer asked otherwise.
+void Stages::prepare_exchange(const decisions::PrepareExchange& prepare) const {
+  run_.memory->meetings().ask_exchange(prepare.ticket);
+  const int64_t workers = std::ssize(prepare.workers);
+  for (int64_t rank = 0; rank < workers; ++rank) {
+    WorkerProcess* worker = process_of(processes_.workers, prepare.workers[static_cast<size_t>(rank)]);
+    if (worker != nullptr) worker->socket.send(comm::PrepareExchange{prepare.ticket, rank, workers});
+  }
+}
+
+void Stages::start(int64_t exchange) {
   comm::RunStage order;
   std::vector<EstRange> ranges;
   Json devices = Json::array();
@@ -59,6 +69,7 @@ void Stages::start() {
     devices.push_back(worker.device.text());
   }
   order.exchanges = workers_exchange();
+  order.exchange = exchange;
   order.restarted = run_.job.stage > 0 || !run_.origin.checkpoint.empty();
   hosts_.begin_stage();
   for (size_t index = 0; index < run_.job.workers.size(); ++index) {

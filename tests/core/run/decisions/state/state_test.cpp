@@ -21,6 +21,8 @@ RunState busy_state() {
   state.stage = 7;
   state.leaving = {{.id = WorkerId(9), .device = {"cpu:sse"}, .left = true}};
   state.workers_started = 11;
+  state.gpus_exchange = true;
+  state.exchanges_asked = 5;
   state.scribe.last_saved_step = 40;
   state.resize.emplace().why = "user";
   state.waiting.emplace_back().client = 4;

@@ -1,0 +1,73 @@
+#include "core/engine/train/workplace/next_exchange.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <utility>
+
+namespace estrain::train {
+
+NextExchange::NextExchange(device::ComputeDevice& device, comm::JobMemory& memory, Receive receive, Report report)
+    : device_(device),
+      memory_(memory),
+      receive_(std::move(receive)),
+      report_(std::move(report)),
+      asked_(memory.meetings().exchange_asked()) {}
+
+void NextExchange::look() {
+  const int64_t asked = memory_.meetings().exchange_asked();
+  if (asked == asked_) return;
+  if (asked == 0) {
+    asked_ = 0;
+    return drop();
+  }
+  while (const std::optional<Order> order = receive_()) {
+    if (order->ticket == asked) return prepare(*order);
+  }
+}
+
+void NextExchange::prepare(const Order& order) {
+  drop();
+  if (order.ticket != memory_.meetings().exchange_asked()) return;
+  asked_ = ticket_ = order.ticket;
+  given_up_ = std::make_shared<std::atomic<uint32_t>>(0);
+  maker_ = std::thread([this, order, given_up = given_up_] {
+    try {
+      made_ = meet(order, given_up);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "warning: the GPUs of the next stage cannot meet before it begins: {}\n", error.what());
+    }
+    report_({order.ticket, made_ != nullptr});
+  });
+}
+
+std::unique_ptr<device::DeviceExchange> NextExchange::meet(
+    const Order& order, const std::shared_ptr<const std::atomic<uint32_t>>& given_up) {
+  device::ExchangeId id;
+  comm::MeetingPlaces meetings = memory_.meetings();
+  if (order.worker == 0) meetings.set_next_exchange_id(order.ticket, device_.new_exchange());
+  if (!meetings.wait_next_exchange_id(order.ticket, &id)) return nullptr;
+  const auto worker = static_cast<uint32_t>(order.worker), workers = static_cast<uint32_t>(order.workers);
+  return device_.open_exchange(id, {worker, workers, memory_.gate().abort_word(), nullptr, given_up});
+}
+
+std::unique_ptr<device::DeviceExchange> NextExchange::take(int64_t ticket) {
+  if (ticket == 0 || ticket != ticket_) {
+    drop();
+    return nullptr;
+  }
+  if (maker_.joinable()) maker_.join();
+  given_up_.reset();  // the stage ends the exchange from here on
+  ticket_ = 0;
+  return std::move(made_);
+}
+
+void NextExchange::drop() {
+  if (given_up_) given_up_->store(1);
+  if (maker_.joinable()) maker_.join();
+  made_.reset();
+  given_up_.reset();
+  ticket_ = 0;
+}
+
+}  // namespace estrain::train
