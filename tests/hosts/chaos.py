@@ -14,6 +14,7 @@ from hosts_site import Failed, Site, check, events, finish, last_step, reference
 
 STEPS = 4000
 EVIDENCE_SECONDS = 60
+APART_SECONDS = 6  # then two hosts that are cut off from each other exchange nothing
 ENOUGH_FOR_ALL = 60  # faults: then a kind that never fired is an error
 LEADERLESS_SECONDS = 30  # then nobody is taken to be left who goes on
 
@@ -106,6 +107,26 @@ class Run:
 
     def stop_host(self):
         return self.lose_host(lambda host: self.site.network.signal(host, signal.SIGSTOP))
+
+    def cut_two_apart(self):
+        """Two hosts that both hear the coordinator: one of them leaves. Where the two exchange nothing, nothing happens."""
+        if len(self.inside) < 2:
+            return False
+        one, other = self.chance.sample(sorted(self.inside), 2)
+        before, step, end = self.count("host_lost"), last_step(self.path), time.monotonic() + APART_SECONDS
+        self.site.network.cut_between(one, other)
+        while self.count("host_lost") == before and time.monotonic() < end and not self.over():
+            time.sleep(0.02)
+        fired = self.count("host_lost") > before
+        if fired:
+            self.seen(self.count("recovered") - 1, "recovered")
+            lost = {int(event["host"][1:]) for event in events(self.path, "host_lost")[before:]}
+            check(len(lost) == 1 and lost < {one, other}, f"{self.path.name}: {one} and {other} were cut apart, and {lost} left")
+            self.inside -= lost
+        check(fired or self.over() or last_step(self.path) > step, f"{self.path.name}: it neither goes on nor loses a host")
+        for host in (one, other):
+            self.site.network.mend(host)
+        return fired
 
     def kill_worker(self):
         host = self.chance.choice([self.leader, *sorted(self.inside)])
@@ -214,7 +235,7 @@ class Run:
         return fired
 
 
-KINDS = ["kill_host", "cut_host", "stop_host", "kill_worker", "leave", "join", "kill_leader", "cut_leader", "stop_leader",
+KINDS = ["kill_host", "cut_host", "stop_host", "cut_two_apart", "kill_worker", "leave", "join", "kill_leader", "cut_leader", "stop_leader",
          "kill_leader_and_next", "during_resize"]
 
 

@@ -8,6 +8,9 @@ import signal
 import subprocess
 
 
+NOBODY = "02:00:00:00:00:01"  # an address of no interface
+
+
 class NoNetwork(Exception):
     pass
 
@@ -68,6 +71,12 @@ class Network:
 
     def mend(self, host):
         ip("-n", self.switch, "link", "set", f"p{host}", "up")
+        ip("-n", self.name(host), "neighbour", "flush", "dev", "eth0", "nud", "permanent")
+
+    def cut_between(self, a, b):
+        """Nothing passes between these two hosts until both are mended; each still reaches all others."""
+        for host, other in ((a, b), (b, a)):
+            ip("-n", self.name(host), "neighbour", "replace", self.address(other), "lladdr", NOBODY, "dev", "eth0", "nud", "permanent")
 
     def slow_down(self, host, bits_per_second):
         """What the host sends. Raises NoNetwork where the kernel has no token buckets."""

@@ -20,6 +20,9 @@ enum class Law {
   sees_what_it_leads = 11,  // no host leads without seeing the run directory
   most_are_behind = 12,  // where locks are not seen, most of the last stage's hosts back the host that takes the lease
   openings_end = 13,     // a stage opens, or a host that has not opened the stage is set aside
+  stages_advance = 14,   // an open stage commits a step, or ends
+  living_are_kept = 15,  // no host takes a host for silent that lives, and that it can reach
+  accusers_stay = 16,    // of two hosts that report each other, and no other, one stays
 };
 
 inline std::string words_for(Law law) {
@@ -38,6 +41,9 @@ inline std::string words_for(Law law) {
       "who leads sees the run directory",
       "who takes a lease that locks do not protect has most hosts behind it",
       "the opening of a stage ends",
+      "an open stage commits a step, or ends",
+      "a host that lives and can be reached is not taken for silent",
+      "of two hosts that report each other one stays",
   };
   return words[static_cast<int>(law)];
 }

@@ -34,7 +34,10 @@ struct Simulation {
                                             "a takeover beside a host that does not see the run directory",
                                             "a host that registers again",
                                             "a connection that stands at one end alone",
-                                            "a host that is set aside, since a stage does not open"};
+                                            "a host that is set aside, since a stage does not open",
+                                            "a host whose system acknowledges nothing",
+                                            "an orphan that is linked to a host with a coordinator",
+                                            "two hosts that report each other"};
     bool all = true;
     for (size_t kind = 0; kind < coverage.hits.size(); ++kind) {
       fmt::print("{:>9} times {}\n", coverage.hits[kind], words[kind]);

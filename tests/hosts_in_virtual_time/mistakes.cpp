@@ -129,6 +129,34 @@ constexpr std::array kMistakes = {
                 return found;
               };
             }},
+    Mistake{"nobody notices that two hosts with a coordinator are cut off from each other", Law::stages_advance,
+            [](Rules& rules) { rules.notices_unacknowledged = false; }},
+    Mistake{"a host expects beats of all others, as if the coordinator were lost", Law::living_are_kept,
+            [](Rules& rules) { rules.expects_beats = [](bool, bool, bool) { return true; }; }},
+    Mistake{"a host with a coordinator does not answer the beats of an orphan", Law::living_are_kept,
+            [](Rules& rules) {
+              rules.sends_beats = [](bool leads, bool has_coordinator, bool other_leads, Nanoseconds) {
+                return hosts::exchanges_beats(leads, has_coordinator, other_leads);
+              };
+            }},
+    Mistake{"an orphan goes on to send beats to its coordinator alone", Law::living_are_kept,
+            [](Rules& rules) {
+              rules.sends_beats = [](bool leads, bool, bool other_leads, Nanoseconds) { return leads || other_leads; };
+            }},
+    Mistake{"every host leaves that another host has lost", Law::accusers_stay,
+            [](Rules& rules) {
+              rules.hosts_to_leave = [](const std::vector<hosts::LossReport>& reports, const std::vector<std::string>&) {
+                std::vector<hosts::LostHost> all;
+                for (const hosts::LossReport& report : reports) all.push_back(report.lost);
+                return all;
+              };
+            }},
+    Mistake{"no host leaves that another host has lost", Law::stages_advance,
+            [](Rules& rules) {
+              rules.hosts_to_leave = [](const std::vector<hosts::LossReport>&, const std::vector<std::string>&) {
+                return std::vector<hosts::LostHost>();
+              };
+            }},
     Mistake{"nobody but the first in order tries to lead", Law::who_can_leads,
             [](Rules& rules) {
               rules.decide = [](Succession& state, const SuccessionEvent& event, MonotonicTime now) {

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kBetweenWordsNs = 1'000 * kMs, kBetweenOpeningLooksNs = 100 * kMs;
 constexpr int64_t kLongestOpeningNs = 40'000 * kMs;
+constexpr int64_t kWaitForReportsNs = 200 * kMs;
+constexpr int64_t kLongestStepNs = 6'000 * kMs;  // of the coordinator, awake: computing, and a loss noticed on the way
 
 bool is_in(const std::vector<int>& list, int id) { return std::ranges::find(list, id) != list.end(); }
 
@@ -151,6 +153,8 @@ void World::open(Host& host) {
   host.members = host.next_members;
   host.silent.clear();
   host.whole = host.ready = host.committed;
+  host.advanced_ns = now_;
+  if (host.role == Role::coordinator) watch_stage(host.id, host.term, host.stage);
   if (host.role != Role::coordinator) {
     send(host, host.leader, [this, leader = host.leader, id = host.id, stage = host.stage] {
       Host& lead = this->host(leader);
@@ -164,6 +168,15 @@ void World::open(Host& host) {
 }
 
 // Steps.
+
+void World::watch_stage(int id, int64_t term, uint64_t stage) {
+  Host& host = this->host(id);
+  if (!host.alive || host.role != Role::coordinator || !host.in_stage || host.stage != stage || host.term != term) return;
+  if (host.paused_until > host.advanced_ns) host.advanced_ns = std::max(host.paused_until, now_);
+  if (now_ - host.advanced_ns > kLongestStepNs)
+    return break_law(Law::stages_advance, fmt::format("stage {} of {} stands still", stage, name(id)));
+  push(now_ + kBetweenOpeningLooksNs, [this, id, term, stage] { watch_stage(id, term, stage); });
+}
 
 void World::compute(Host& host) {
   at(host, random_.between(100, 400) * kMs, [this, id = host.id, stage = host.stage] {
@@ -209,6 +222,7 @@ void World::progress(Host& host) {
 
 void World::commit(Host& host) {
   ++host.committed;
+  host.advanced_ns = now_;
   for (const int other : host.members) {
     const Host& one = this->host(other);
     const bool together = one.alive && one.in_stage && one.stage == host.stage && one.term == host.term;
@@ -273,7 +287,36 @@ void World::lose(Host& host, int other, bool silent) {
   } else if (host.role == Role::agent && other == host.leader) {
     orphan(host);
   } else if (host.role == Role::agent && host.leader >= 0) {
-    send(host, host.leader, [this, leader = host.leader, other] { drop(this->host(leader), other, false); });
+    send(host, host.leader, [this, leader = host.leader, from = host.id, other] {
+      hear_report(this->host(leader), from, other);
+    });
+  }
+}
+
+void World::hear_report(Host& host, int from, int other) {
+  host.reports.push_back({name(from), {.host = name(other), .why = {}}});
+  if (host.reports.size() == 1) at(host, kWaitForReportsNs, [this, id = host.id] { judge_reports(this->host(id)); });
+}
+
+void World::judge_reports(Host& host) {
+  std::vector<std::string> order;
+  for (const int member : host.members) order.push_back(name(member));
+  std::vector<hosts::LossReport> reports = std::exchange(host.reports, {});
+  std::erase_if(reports, [&](const hosts::LossReport& report) {
+    return std::ranges::none_of(hosts_, [&](const Host& one) { return name(one.id) == report.from && linked(host.id, one.id); });
+  });
+  const auto leave = rules_.hosts_to_leave(reports, order);
+  const auto leaves = [&](const std::string& one) { return std::ranges::find(leave, one, &hosts::LostHost::host) != leave.end(); };
+  for (const hosts::LossReport& report : reports) {
+    const bool mutual = std::ranges::any_of(reports, [&](const hosts::LossReport& other) {
+      return other.from == report.lost.host && other.lost.host == report.from;
+    });
+    if (mutual) hit(Hit::lost_each_other);
+    if (mutual && leaves(report.from) && leaves(report.lost.host) && reports.size() == 2)
+      return break_law(Law::accusers_stay, report.from + " and " + report.lost.host + " both leave");
+  }
+  for (const Host& other : hosts_) {
+    if (leaves(name(other.id))) drop(host, other.id, false);
   }
 }
 

@@ -98,6 +98,26 @@ void World::send(Host& from, int to, std::function<void()> act) {
   int64_t& last = last_delivery_[index(from.id)][index(to)];
   last = std::max(last, now_ + delay());
   push(last, [this, from = from.id, to] { deliver(from, to); });
+  note_unacknowledged(from.id, to);
+}
+
+// The systems of both hosts acknowledge whatever arrives, whether the processes stand still or not.
+void World::note_unacknowledged(int from, int to) {
+  int64_t& since = unacknowledged_since_[index(from)][index(to)];
+  const bool is_acknowledged = up_[index(from)][index(to)] && up_[index(to)][index(from)];
+  const bool has_sent = !letters_[index(from)][index(to)].empty();
+  if (is_acknowledged) since = 0;
+  if (is_acknowledged || !has_sent || since != 0 || !rules_.notices_unacknowledged) return;
+  since = now_ + 1;
+  const int64_t connection = links_[index(from)][index(to)], began = since;
+  at(host(from), kSilenceNs + random_.between(0, 30) * kMs, [this, from, to, began, connection] {
+    int64_t& still = unacknowledged_since_[index(from)][index(to)];
+    if (still != began) return;
+    still = 0;
+    if (links_[index(from)][index(to)] != connection || connection == 0) return;
+    hit(Hit::unacknowledged);
+    drop(host(from), to, true);
+  });
 }
 
 void World::deliver(int from, int to) {
@@ -165,10 +185,35 @@ void World::drop(Host& host, int other, bool silent) {
   lose(host, other, silent);
 }
 
+bool World::has_coordinator(const Host& host) const {
+  return host.role == Role::agent && host.leader >= 0 && linked(host.id, host.leader);
+}
+
+bool World::expects_beats(int ear, int mouth) {
+  const Host& one = host(ear);
+  return rules_.expects_beats(leads(one), has_coordinator(one), one.leader == mouth);
+}
+
+// A host with a coordinator sends beats to an orphan because it hears the orphan's.
+bool World::hears_beats(int ear, int mouth) {
+  const Host& one = host(mouth);
+  if (!up_[index(mouth)][index(ear)] || one.paused_until > now_) return false;
+  const Host& hears = host(ear);
+  const bool asks = up_[index(ear)][index(mouth)] &&
+                    hosts::exchanges_beats(leads(hears), has_coordinator(hears), hears.leader == mouth);
+  return rules_.sends_beats(leads(one), has_coordinator(one), one.leader == ear, asks ? 0ms : 1h);
+}
+
+void World::judge_all_hearing(int id) {
+  for (const Host& other : hosts_) {
+    judge_hearing(id, other.id);
+    judge_hearing(other.id, id);
+  }
+}
+
 void World::judge_hearing(int ear, int mouth) {
   int64_t& since = deaf_since_[index(ear)][index(mouth)];
-  const bool deaf = !up_[index(mouth)][index(ear)] || host(mouth).paused_until > now_;
-  if (!deaf) {
+  if (!expects_beats(ear, mouth) || hears_beats(ear, mouth)) {
     since = 0;
     return;
   }
@@ -177,6 +222,9 @@ void World::judge_hearing(int ear, int mouth) {
   push(std::max(now_, host(ear).paused_until) + kSilenceNs + random_.between(0, 30) * kMs, [this, ear, mouth, began] {
     if (deaf_since_[index(ear)][index(mouth)] != began || !linked(ear, mouth) || !host(ear).alive) return;
     if (host(ear).paused_until > now_) return judge_hearing(ear, mouth);
+    const bool is_reached = up_[index(ear)][index(mouth)] && up_[index(mouth)][index(ear)];
+    if (is_reached && linked(mouth, ear) && host(mouth).alive && host(mouth).paused_until == 0)
+      return break_law(Law::living_are_kept, name(ear) + " hears nothing of " + name(mouth));
     drop(host(ear), mouth, true);
   });
 }
@@ -184,6 +232,9 @@ void World::judge_hearing(int ear, int mouth) {
 void World::set_path(int from, int to, bool up) {
   up_[index(from)][index(to)] = up;
   judge_hearing(to, from);
+  judge_hearing(from, to);  // beats of an orphan ask for beats
+  note_unacknowledged(from, to);
+  note_unacknowledged(to, from);
 }
 
 }  // namespace estrain::hosts_in_virtual_time

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/hosts/courier/courier.h"
+#include "core/hosts/courier/host_links.h"
 #include "core/hosts/courier/opening_patience.h"
 #include "core/hosts/succession/succession.h"
 #include "tests/hosts_in_virtual_time/laws.h"
@@ -43,7 +45,12 @@ struct Rules {
   std::function<hosts::Orphan(hosts::Orphan)> orphan = [](hosts::Orphan one) { return one; };
   std::function<std::optional<hosts::OpeningPatience::Unanswered>(hosts::OpeningPatience&, MonotonicTime)> unanswered =
       [](hosts::OpeningPatience& patience, MonotonicTime now) { return patience.look(now); };
-  bool keeps_whole_steps = true;   // Courier::put_in_order()
+  std::function<bool(bool leads, bool has_coordinator, bool other_leads)> expects_beats = hosts::exchanges_beats;
+  std::function<bool(bool leads, bool has_coordinator, bool other_leads, Nanoseconds)> sends_beats = hosts::sends_beats;
+  std::function<std::vector<hosts::LostHost>(std::vector<hosts::LossReport>, const std::vector<std::string>&)>
+      hosts_to_leave = hosts::hosts_to_leave;
+  bool notices_unacknowledged = true;  // net/connection.h
+  bool keeps_whole_steps = true;       // Courier::put_in_order()
   bool respects_locks = true;      // RunDirectory::try_lock()
   bool plan_tells_records = true;  // Courier: the plan of a stage comes with the records in the run's files
 };
@@ -70,6 +77,9 @@ enum class Hit {
   registered_again,
   half_connections,
   set_aside,
+  unacknowledged,
+  apart_from_orphan,
+  lost_each_other,
   count
 };
 
@@ -120,8 +130,10 @@ class World {
     // Its state and records.
     bool has_state = false, receives = false;
     int64_t committed = 0, whole = 0, records_from = 1, recorded = -1;
+    int64_t advanced_ns = 0;  // the coordinator's: when a step was last committed, or the stage opened
     // The coordinator's.
     std::set<int> silent, left_out;
+    std::vector<hosts::LossReport> reports;
     bool reopens = false;
     std::optional<hosts::OpeningPatience> patience;
     // The orphan's.
@@ -159,7 +171,12 @@ class World {
   void connect(Host& from, int to, bool leads);
   void close(Host& host, int to);
   void drop(Host& host, int other, bool silent);
+  bool expects_beats(int ear, int mouth);
+  bool has_coordinator(const Host& host) const;
+  bool hears_beats(int ear, int mouth);
   void judge_hearing(int ear, int mouth);
+  void judge_all_hearing(int id);
+  void note_unacknowledged(int from, int to);
   void set_path(int from, int to, bool up);
   int64_t delay() { return random_.between(1, slow_network_ ? 120 : 5) * kMs; }
   bool linked(int a, int b) const { return links_[static_cast<size_t>(a)][static_cast<size_t>(b)] != 0; }
@@ -173,12 +190,15 @@ class World {
   void tell_wait(Host& host, uint64_t stage);
   void watch_opening(Host& host, uint64_t stage, int64_t began);
   void open(Host& host);
+  void watch_stage(int id, int64_t term, uint64_t stage);
   void compute(Host& host);
   void progress(Host& host);
   void commit(Host& host);
   void note_recorded(Host& host, int64_t step);
   void abort(Host& host);
   void lose(Host& host, int other, bool silent);
+  void hear_report(Host& host, int from, int other);
+  void judge_reports(Host& host);
   void give_up(Host& host);
   void finish(Host& host);
   void end(Host& host);
@@ -232,7 +252,9 @@ class World {
   std::array<std::array<bool, kMostHosts>, kMostHosts> up_{};
   std::array<std::array<int64_t, kMostHosts>, kMostHosts> links_{};  // the first host's view of the connection; 0: none
   std::array<std::array<int64_t, kMostHosts>, kMostHosts>
-      deaf_since_{};  // the first hears nothing of the second; 0: it hears
+      deaf_since_{};  // the first expects beats of the second and hears none; 0: it hears
+  std::array<std::array<int64_t, kMostHosts>, kMostHosts>
+      unacknowledged_since_{};  // the first has sent bytes to the second without an answer of the system; 0: none
   std::array<std::array<int64_t, kMostHosts>, kMostHosts> last_delivery_{};
   std::array<std::array<std::deque<Letter>, kMostHosts>, kMostHosts> letters_;
   Files files_;

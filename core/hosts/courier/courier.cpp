@@ -12,8 +12,25 @@ namespace estrain::hosts {
 namespace {
 
 constexpr int kTicksBetweenPaces = 100;
+constexpr Nanoseconds kWaitForReports = 200ms;  // two hosts that are cut off from each other do not notice it at once
 
 }  // namespace
+
+std::vector<LostHost> hosts_to_leave(std::vector<LossReport> reports, const std::vector<std::string>& order) {
+  std::vector<LostHost> leave;
+  while (!reports.empty()) {
+    const auto rank = [&](const LossReport& report) {
+      const auto named = std::ranges::count_if(
+          reports, [&](const LossReport& other) { return other.lost.host == report.lost.host; });
+      return std::pair(named, std::ranges::find(order, report.lost.host) - order.begin());
+    };
+    leave.push_back(std::ranges::max_element(reports, {}, rank)->lost);
+    std::erase_if(reports, [&](const LossReport& report) {
+      return report.from == leave.back().host || report.lost.host == leave.back().host;
+    });
+  }
+  return leave;
+}
 
 Courier::Courier(net::Loop& loop, Options options)
     : options_(std::move(options)),
@@ -56,6 +73,7 @@ void Courier::on_lost(const std::string& name, const Error& why, bool silent) {
   const LostHost lost{name, why.message()};
   if (!leads_ && links_.tell("", lost)) return;
   if (leads_ && silent) count_silent(name);  // the launcher hears of giving up first, and opens no new stage
+  if (leads_) lost_.insert(name);
   options_.tell(lost);
 }
 
@@ -78,6 +96,20 @@ void Courier::count_silent(const std::string& name) {
   options_.tell(failed);
 }
 
+// The word of a host that has been lost does not count.
+void Courier::judge_reports() {
+  if (reports_.empty() || MonotonicClock::now() - reported_ < kWaitForReports) return;
+  std::erase_if(reports_, [&](const LossReport& report) { return lost_.contains(report.from); });
+  std::vector<std::string> order;
+  if (const HostPlan* plan = last_plan()) {
+    for (const HostShare& host : plan->hosts) order.push_back(host.name);
+  }
+  for (const LostHost& lost : hosts_to_leave(std::exchange(reports_, {}), order)) {
+    lost_.insert(lost.host);
+    options_.tell(lost);
+  }
+}
+
 void Courier::fail(const Error& error) {
   const CourierFailed failed(options_.own.host, error);
   if (leads_) return options_.tell(failed);
@@ -86,6 +118,8 @@ void Courier::fail(const Error& error) {
 
 void Courier::begin_stage(HostPlan plan) {
   beats_.begin_stage();
+  reports_.clear();
+  lost_.clear();
   entrance_.begin(std::move(plan));
 }
 
@@ -103,7 +137,11 @@ void Courier::hear_host(const std::string& from, const LeavesCoordinator&) {
   links_.drop(from, Error(Fault::peer, "it has let go of this host"), true);
 }
 
-void Courier::hear_host(const std::string&, const LostHost& said) { options_.tell(said); }
+// Waits for further reports: the first alone does not tell which host most others have lost.
+void Courier::hear_host(const std::string& from, const LostHost& said) {
+  if (reports_.empty()) reported_ = MonotonicClock::now();
+  reports_.push_back({from, said});
+}
 
 void Courier::hear_host(const std::string&, const CourierFailed& said) { options_.tell(said); }
 
@@ -179,6 +217,7 @@ void Courier::retire() {
 
 void Courier::on_timer() {
   pass_on_abort();
+  judge_reports();
   entrance_.look(MonotonicClock::now());
   stage_.serve_workers();
   beats_.send_in_time();

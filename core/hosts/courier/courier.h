@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/hosts/courier/courier_messages.h"
 #include "core/hosts/courier/entrance.h"
@@ -20,6 +21,16 @@
 #include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
+
+// A host has lost another host. Both may still reach the coordinator.
+struct LossReport {
+  std::string from;
+  LostHost lost;
+};
+// Returns the hosts without which the job continues, in the order in which they are to go: the host that most reports
+// name, of equals the last in `order`; then the same again, without the reports from this host and about this host. So
+// of two hosts that have lost each other, one stays.
+std::vector<LostHost> hosts_to_leave(std::vector<LossReport> reports, const std::vector<std::string>& order);
 
 class Courier {
  public:
@@ -61,6 +72,7 @@ class Courier {
  private:
   void on_lost(const std::string& name, const Error& why, bool silent);
   void count_silent(const std::string& name);
+  void judge_reports();
   void fail(const Error& error);
   std::optional<Landing> landing(const std::string& host, const net::FrameHead& head);
   void on_message(const std::string& from, const CourierMessage& said);
@@ -95,7 +107,12 @@ class Courier {
   RunningStage stage_;
   Entrance entrance_;
   Heartbeats beats_;
-  std::set<std::string> silent_;  // the coordinator's: silent hosts of the stage
+  // The coordinator's: silent hosts of the stage; reports of other hosts, and when the first came; the hosts that were
+  // said to be lost since the last stage began.
+  std::set<std::string> silent_;
+  std::vector<LossReport> reports_;
+  MonotonicTime reported_{};
+  std::set<std::string> lost_;
   bool gave_up_ = false;
   int ticks_ = 0;
   std::shared_ptr<net::Loop::Watch> bell_;

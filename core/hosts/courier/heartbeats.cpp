@@ -73,15 +73,16 @@ void Heartbeats::send() {
   if (leads_) holding_.records().note(written);
   const std::string bytes =
       !leads_ && stage_.plan() != nullptr ? beats_of_own_workers(holding_.memory(), *stage_.plan()) : "";
-  links_.for_all([&](const std::string& name, net::Connection& connection) {
-    if (connection.bytes_waiting() > kMostBytesBeforeBeats) return;
+  for (const auto& [name, connection] : links_.to_beat()) {
+    if (connection->bytes_waiting() > kMostBytesBeforeBeats) continue;
     const std::string own = name.empty() ? bytes : "";
     const uint64_t offset = written < 0 ? 0 : static_cast<uint64_t>(written);
-    connection.send({beat, static_cast<uint32_t>(own.size()), stage_.number(), offset}, own);
-  });
+    connection->send({beat, static_cast<uint32_t>(own.size()), stage_.number(), offset}, own);
+  }
 }
 
 Landing Heartbeats::landing(const std::string& host, const net::FrameHead& head) {
+  links_.note_beat(host);
   if (host.empty()) note_recorded(static_cast<int64_t>(head.offset));
   const auto index = stage_.index_of(host);
   if (!index || head.number != stage_.number() || head.bytes == 0) return {};

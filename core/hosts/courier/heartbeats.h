@@ -1,6 +1,7 @@
 #pragma once
 // Beats between hosts. A beat shows that the sender lives. The coordinator's beat also shows the progress of the run's
-// files. The other hosts' beats also show the coordinator the signs of life of the workers.
+// files. The other hosts' beats also show the coordinator the signs of life of the workers. host_links.h says between
+// which hosts beats go.
 
 #include <cstdint>
 #include <optional>

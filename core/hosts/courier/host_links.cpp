@@ -49,7 +49,7 @@ void HostLinks::add(const net::ConnectionPtr& connection, const std::string& nam
     const auto lost = weak.lock();
     if (lost && to(name) == lost.get()) drop(name, why, !lost->ended_by_peer());
   });
-  if (options_.own.host.empty()) link->measure();
+  if (leads()) link->measure();
   options_.connected(name);
 }
 
@@ -88,11 +88,12 @@ void HostLinks::drop(const std::string& name, const Error& why, bool silent) {
     links_.erase(at);
     part(std::move(link));
   }
+  if (host.empty()) forgive_silence();  // from now on beats of all are expected
   options_.lost(host, why, silent);
 }
 
 void HostLinks::part(std::unique_ptr<CourierLink> link) {
-  const bool from_coordinator = !options_.own.host.empty() && link->connection->peer().host.empty();
+  const bool from_coordinator = !leads() && link->connection->peer().host.empty();
   if (!from_coordinator) {
     link->connection->close();
     return loop_.drop_later(std::move(link));
@@ -103,13 +104,30 @@ void HostLinks::part(std::unique_ptr<CourierLink> link) {
   parted_end_ = loop_.once(kFarewell, [this] { parted_->connection->close(); });
 }
 
+void HostLinks::note_beat(const std::string& name) {
+  if (const auto at = links_.find(name); at != links_.end()) at->second->beat = MonotonicClock::now();
+}
+
+std::vector<std::pair<std::string, net::Connection*>> HostLinks::to_beat() const {
+  const MonotonicTime now = MonotonicClock::now();
+  std::vector<std::pair<std::string, net::Connection*>> beaten;
+  for (const auto& [name, link] : links_) {
+    const Nanoseconds since = link->beat == kNoTime ? Nanoseconds::max() : now - link->beat;
+    if (sends_beats(leads(), has_coordinator(), name.empty(), since)) beaten.emplace_back(name, link->connection.get());
+  }
+  return beaten;
+}
+
+void HostLinks::forgive_silence() {
+  for (auto& [name, link] : links_) link->heard = MonotonicClock::now();
+}
+
 void HostLinks::look() {
   const MonotonicTime now = MonotonicClock::now();
-  if (own_pause_.tick()) {  // silence during the pause does not count
-    for (auto& [name, link] : links_) link->heard = now;
-  }
+  if (own_pause_.tick()) forgive_silence();  // silence during the pause does not count
   for (const auto& [name, link] : links_) {
-    if (link->waits || now - link->heard <= silence_limit) continue;
+    const bool expects = exchanges_beats(leads(), has_coordinator(), name.empty());
+    if (!expects || link->waits || now - link->heard <= silence_limit) continue;
     return drop(name, Error::make(Fault::peer, "it has been silent for {:.1f} s", seconds(now - link->heard).count()),
                 true);
   }

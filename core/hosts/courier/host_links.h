@@ -1,5 +1,10 @@
 #pragma once
 // The connections of a courier to the couriers of other hosts: made, taken, lost, and given up after a silence.
+//
+// Beats (heartbeats.h) go between the coordinator and each other host, so a host that stands still is noticed there. Two
+// other hosts exchange no beats: what they send each other must be acknowledged by the receiver's system in time, or the
+// connection ends (net/connection.h). A host without a coordinator must know which hosts are left: the host sends beats
+// to all, and all answer.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,6 +29,15 @@
 namespace estrain::hosts {
 
 inline constexpr Nanoseconds silence_limit = 1'500ms;  // then a host counts as lost
+
+// Returns whether a host expects beats of another host unasked, and sends beats to this host.
+constexpr bool exchanges_beats(bool leads, bool has_coordinator, bool other_leads) {
+  return leads || other_leads || !has_coordinator;
+}
+// Returns whether a host sends beats to another host. `since_beat`: since the last beat of the other host.
+constexpr bool sends_beats(bool leads, bool has_coordinator, bool other_leads, Nanoseconds since_beat) {
+  return exchanges_beats(leads, has_coordinator, other_leads) || since_beat <= silence_limit;
+}
 
 // Notices that this process stood still (stopped, or starved) and continues: other hosts may count this host as lost.
 class OwnPause {
@@ -101,6 +115,7 @@ class CourierLink : public net::FrameSink {
 
   const net::ConnectionPtr connection;
   MonotonicTime heard;
+  MonotonicTime beat = kNoTime;  // the last beat; kNoTime: none
   bool waits = false;   // the next frame is of a stage not open here yet: all later frames wait, too
   bool parted = false;  // all further frames are dropped
 
@@ -177,19 +192,21 @@ class HostLinks {
   void retry();
   // Drops a host. A dropped coordinator hears that this host leaves, if the connection still works.
   void drop(const std::string& name, const Error& why, bool silent);
-  // Drops hosts that have been silent for too long. Called every 10 ms.
+  // A beat of the host has come.
+  void note_beat(const std::string& name);
+  // Returns the connections on which beats go now.
+  std::vector<std::pair<std::string, net::Connection*>> to_beat() const;
+  // Drops hosts that have been silent for too long, of the hosts whose beats are expected. Called every 10 ms.
   void look();
   // Stops every activity of the links.
   void retire();
 
-  template <typename Visit>
-  void for_all(Visit&& visit) {
-    for (auto& [name, link] : links_) visit(name, *link->connection);
-  }
-
  private:
+  bool leads() const { return options_.own.host.empty(); }
+  bool has_coordinator() const { return !leads() && links_.contains(""); }
   void add(const net::ConnectionPtr& connection, const std::string& name);
   void part(std::unique_ptr<CourierLink> link);
+  void forgive_silence();
 
   net::Loop& loop_;
   Options options_;

@@ -11,7 +11,8 @@ namespace estrain::hosts {
 enum Kind : uint32_t {
   message = 2,  // JSON, at most most_message_bytes; number: 0
   // A sign of life; number: the stage. To the coordinator: a WorkerBeat of each of the sender's workers. From the
-  // coordinator: no WorkerBeat, and the offset is the step up to which the run's files have all records.
+  // coordinator: no WorkerBeat, and the offset is the step up to which the run's files have all records. Between two
+  // other hosts: neither.
   beat,
   // The next kinds belong to a step; number: round_number().
   partial,     // a host's partial sums of the receiver's share, after their presence flags

@@ -144,6 +144,53 @@ TEST_CASE("a coordinator says that it gives up before it says who is lost: its l
   CHECK(coordinator.words() == std::vector<std::string>{"h1 is lost", "gives up", "h2 is lost"});
 }
 
+std::vector<std::string> leave(const std::vector<std::pair<std::string, std::string>>& lost) {
+  std::vector<LossReport> reports;
+  for (const auto& [from, host] : lost) reports.push_back({from, {.host = host, .why = "it is silent"}});
+  std::vector<std::string> names;
+  for (const LostHost& one : hosts_to_leave(std::move(reports), {"", "h1", "h2", "h3", "h4"})) names.push_back(one.host);
+  return names;
+}
+
+TEST_CASE("of hosts that lost each other the one leaves that most have lost, of equals the last; its word does not count") {
+  using Names = std::vector<std::string>;
+  CHECK(leave({}) == Names{});
+  CHECK(leave({{"h1", "h2"}}) == Names{"h2"});
+  CHECK(leave({{"h2", "h1"}}) == Names{"h1"});
+  CHECK(leave({{"h1", "h2"}, {"h2", "h1"}}) == Names{"h2"});
+  CHECK(leave({{"h2", "h1"}, {"h1", "h2"}}) == Names{"h2"});
+  CHECK(leave({{"h1", "h2"}, {"h1", "h3"}, {"h3", "h1"}, {"h2", "h1"}}) == Names{"h1"});
+  CHECK(leave({{"h1", "h2"}, {"h2", "h1"}, {"h3", "h4"}}) == Names{"h4", "h2"});
+  CHECK(leave({{"h2", "h1"}, {"h1", "h9"}}) == Names{"h9", "h1"});  // not in the last stage
+}
+
+TEST_CASE("a coordinator waits for further reports of a loss, and hears no more of a host that is lost") {
+  CourierOf coordinator("", {"h1", "h2", "h3"});
+  coordinator.courier->begin_stage(coordinator.plan(1, {"", "h1", "h2", "h3"}));
+  for (const auto& host : coordinator.connections) host->says(word(StageOpened{1}));
+  REQUIRE(coordinator.opened == 1);
+  coordinator.told.clear();
+  const auto reports = [&](size_t from, const std::string& lost) {
+    for (const auto& host : coordinator.connections) host->says(word(StageOpened{1}));  // none is silent
+    coordinator.connections[from - 1]->says(word(LostHost{lost, "it is silent"}));
+  };
+  reports(2, "h1");
+  CHECK(coordinator.words().empty());
+  reports(1, "h2");
+  REQUIRE(coordinator.comes([&] { return !coordinator.told.empty(); }));
+  reports(2, "h3");
+  reports(1, "h3");
+  REQUIRE(coordinator.comes([&] { return coordinator.told.size() > 1; }));
+  reports(3, "h1");
+  const MonotonicTime reported = MonotonicClock::now();
+  REQUIRE(coordinator.comes([&] { return MonotonicClock::now() - reported > 400ms; }));
+  CHECK(coordinator.words() == std::vector<std::string>{"h2 is lost", "h3 is lost"});
+  coordinator.courier->begin_stage(coordinator.plan(2, {"", "h1", "h2", "h3"}));
+  reports(3, "h1");
+  REQUIRE(coordinator.comes([&] { return coordinator.told.size() > 2; }));
+  CHECK(coordinator.words().back() == "h1 is lost");
+}
+
 TEST_CASE("a host asks for the state if the coordinator knows of another evaluation as the last one") {
   CourierOf host("h1", {""});
   Pretended& coordinator = *host.connections[0];

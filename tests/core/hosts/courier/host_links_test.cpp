@@ -129,5 +129,44 @@ TEST_CASE("a host that is silent is lost, unless a frame of a later stage holds 
   CHECK(host.links->names().empty());
 }
 
+std::vector<std::string> beaten(const HostLinks& links) {
+  std::vector<std::string> names;
+  for (const auto& [name, connection] : links.to_beat()) names.push_back(name);
+  return names;
+}
+
+TEST_CASE("beats go between a coordinator and all others; a host answers the beats of a host that has no coordinator") {
+  Links coordinator(""), host("b");
+  for (const char* other : {"b", "c"}) coordinator.take(other);
+  for (const char* other : {"", "c", "d"}) host.take(other);
+  coordinator.links->note_beat("c");
+  CHECK(beaten(*coordinator.links) == std::vector<std::string>{"b", "c"});
+  CHECK(beaten(*host.links) == std::vector<std::string>{""});
+  host.links->note_beat("d");
+  host.links->note_beat("nobody");
+  CHECK(beaten(*host.links) == std::vector<std::string>{"", "d"});
+  std::this_thread::sleep_for(silence_limit + 10ms);
+  CHECK(beaten(*host.links) == std::vector<std::string>{""});
+}
+
+TEST_CASE("a host bears the silence of all but the coordinator, and without a coordinator of nobody") {
+  Links host("b");
+  const auto coordinator = host.take(""), silent = host.take("c"), talks = host.take("d");
+  for (int i = 0; i < 10; ++i) {
+    coordinator->says(codec::encode(CourierMessage(RunEnds{})));
+    host.look_for(200);
+  }
+  CHECK(host.links->names() == std::set<std::string>{"", "c", "d"});
+  host.links->drop("", kGone, false);
+  CHECK(beaten(*host.links) == std::vector<std::string>{"c", "d"});
+  host.look_for(1'000);
+  CHECK(host.links->names() == std::set<std::string>{"c", "d"});  // it may not have known that beats were expected
+  talks->says(codec::encode(CourierMessage(ExchangePace{"d", 0.1})));
+  host.look_for(700);
+  CHECK(host.links->names() == std::set<std::string>{"d"});
+  CHECK(silent->is_closed);
+  CHECK(host.said.back() == "silent c");
+}
+
 }  // namespace
 }  // namespace estrain::hosts
