@@ -6,7 +6,7 @@
 // The workers become ready, the job trains, and in each round a random worker is lost: all others report that they have
 // left the stage, a worker is started in the place of the lost worker, and the next stage opens. Prints the processor
 // time: up to the first stage, of a turn in which nothing happens, and from a loss to the order to open the next stage,
-// without what the fakes themselves take. The loop is the launcher's (core/run/launch/launcher/launcher.cpp): poll, an
+// without what the fakes themselves take. The loop is the launcher's (core/run/launch/launcher/launcher.cpp): a wait, an
 // event of each worker that has one, a tick.
 
 #include <fmt/format.h>
@@ -30,6 +30,7 @@
 #include "core/base/files/unique_fd.h"
 #include "core/run/decisions/decide.h"
 #include "core/run/decisions/event_queue.h"
+#include "core/run/launch/launcher/processes/worker_events.h"
 #include "core/state/comm/messages/worker_messages.h"
 
 namespace {
@@ -43,6 +44,7 @@ constexpr int kQuietTurns = 50;
 struct FakeWorker {
   comm::WorkerChannel launcher;    // the launcher's end
   comm::WorkersOwnChannel worker;  // the worker's own
+  UniqueFd process;                // in the place of the process: never readable
 };
 
 // Of this process: other programs may compute, too.
@@ -97,16 +99,12 @@ class Job {
   WorkerId some_worker(std::mt19937_64& random) const { return state_.workers[random() % state_.workers.size()].id; }
 
   void turn() {
-    std::vector<pollfd> polled;
-    std::vector<WorkerId> ids;
-    for (const auto& [id, fake] : workers_) {
-      ids.push_back(id);
-      polled.push_back({fake.launcher.descriptor(), POLLIN, 0});
-      polled.push_back({never_.get(), POLLIN, 0});  // in the place of the process
-    }
-    poll_within(polled, 0ms);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if ((polled[2 * i].revents & POLLIN) != 0) hear(ids[i]);
+    events_of_workers_.watch(workers_, [](const FakeWorker& fake) {
+      return std::pair(fake.launcher.descriptor(), fake.process.get());
+    });
+    pollfd polled{events_of_workers_.descriptor(), POLLIN, 0};
+    if (poll_within({&polled, 1}, 0ms) > 0) {
+      for (const launch::WorkerEvents::Event& event : events_of_workers_.take()) hear(event.worker);
     }
     step_ += 1;
     decide(decisions::Tick{});
@@ -117,7 +115,8 @@ class Job {
  private:
   static FakeWorker open_channel() {
     auto [ours, theirs] = comm::MessageSocket::pair();
-    return {comm::WorkerChannel(std::move(ours)), comm::WorkersOwnChannel(std::move(theirs))};
+    return {comm::WorkerChannel(std::move(ours)), comm::WorkersOwnChannel(std::move(theirs)),
+            UniqueFd(::eventfd(0, EFD_CLOEXEC))};
   }
 
   void as_fakes(const std::function<void()>& act) {
@@ -176,15 +175,15 @@ class Job {
 
   decisions::RunState state_;
   std::map<WorkerId, FakeWorker> workers_;
-  const UniqueFd never_{::eventfd(0, EFD_CLOEXEC)};
+  launch::WorkerEvents events_of_workers_;
   decisions::EventQueue events_;
   int64_t stages_opened_ = 0, step_ = 0, events_decided_ = 0;
   double fakes_ = 0;  // seconds
 };
 
-// Two descriptors for each worker, and some of the program's own.
+// Three descriptors for each worker, and some of the program's own.
 void allow_descriptors(int64_t workers) {
-  const rlim_t needed = static_cast<rlim_t>(2 * workers + 64);
+  const rlim_t needed = static_cast<rlim_t>(3 * workers + 64);
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur >= needed) return;

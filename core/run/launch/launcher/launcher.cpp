@@ -73,7 +73,6 @@ Run::Run(Handover handover)
 }
 
 using decisions::RunPhase;
-using decisions::WorkerId;
 
 namespace {
 
@@ -127,34 +126,32 @@ void Launcher::block_signals() {
   signals_ = watch_signals(numbers);
 }
 
-// Runs a round: sleeps until something happens, then handles an event of each worker that has one. A handler may remove
-// workers: the crew knows no events of these.
+// Runs a round: sleeps until something happens, then handles what has happened.
 void Launcher::wait_for_events() {
   std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {processes_.scribe.socket.descriptor(), POLLIN, 0}};
   std::ranges::copy(run_.control->polled(MonotonicClock::now()), std::back_inserter(polled));
-  const size_t first_worker = polled.size();
-  std::vector<WorkerId> workers;
-  for (const auto& [id, worker] : processes_.workers) {
-    workers.push_back(id);
-    polled.push_back({worker.socket.descriptor(), POLLIN, 0});
-    polled.push_back({worker.process.descriptor(), POLLIN, 0});
-  }
-  const size_t courier = polled.size();
+  const size_t workers = polled.size();
+  worker_events_.watch(processes_.workers, [](const WorkerProcess& worker) {
+    return std::pair(worker.socket.descriptor(), worker.process.descriptor());
+  });
+  polled.push_back({worker_events_.descriptor(), POLLIN, 0});
   if (processes_.courier) polled.push_back({processes_.courier->socket.descriptor(), POLLIN, 0});
   const bool changes = run_.job.resize || run_.job.phase == RunPhase::recovering;
   poll_within(polled, changes ? kTickWhileChanging : kTick);
   if (polled[0].revents != 0) on_signal();
   if (polled[1].revents != 0) decide(scribe_.hear(0ms));
-  if (courier < polled.size() && polled[courier].revents != 0) decide(hosts_.hear());
-  for (size_t i = 0; i < workers.size() && run_.job.phase != RunPhase::over; ++i) {
-    if ((polled[first_worker + 2 * i].revents & POLLIN) != 0) {
-      decide(crew_.hear(workers[i]));
-    } else if (polled[first_worker + 2 * i + 1].revents != 0) {
-      decide(crew_.note_end(workers[i]));
-    }
-  }
-  serve_clients(std::span(polled).subspan(2, first_worker - 2));
+  if (workers + 1 < polled.size() && polled[workers + 1].revents != 0) decide(hosts_.hear());
+  if (polled[workers].revents != 0) hear_workers();
+  serve_clients(std::span(polled).subspan(2, workers - 2));
   tick();
+}
+
+// Handles an event of each worker that has one. A handler may remove workers: the crew knows no events of these.
+void Launcher::hear_workers() {
+  for (const WorkerEvents::Event& event : worker_events_.take()) {
+    if (run_.job.phase == RunPhase::over) return;
+    decide(event.has_message ? crew_.hear(event.worker) : crew_.note_end(event.worker));
+  }
 }
 
 // While the run is closed.

@@ -26,6 +26,7 @@
 #include "core/run/launch/launcher/parts/stages.h"
 #include "core/run/launch/launcher/parts/supervision.h"
 #include "core/run/launch/launcher/processes/handover.h"
+#include "core/run/launch/launcher/processes/worker_events.h"
 #include "core/run/launch/launcher/requests.h"
 #include "core/run/launch/launcher/status_report.h"
 #include "core/run/launch/preflight/launch_plan.h"
@@ -87,6 +88,7 @@ class Launcher {
 
   void block_signals();
   void wait_for_events();
+  void hear_workers();
   void hear_users();
   void on_signal();
   void serve_clients(std::span<const pollfd> polled);
@@ -103,6 +105,7 @@ class Launcher {
   UniqueFd signals_;
   decisions::EventQueue events_;
   RunProcesses& processes_ = run_.state.processes;
+  WorkerEvents worker_events_;
   Audits audits_{run_.view()};
   Losses losses_{run_.view(), processes_, {run_.fault_table(), audits_}};
   Crew crew_{run_.view(), processes_, losses_};
