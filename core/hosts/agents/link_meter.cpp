@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -40,9 +41,11 @@ void LinkMeter::hear(const BulkReceived& received) {
 
 // Random bytes: a connection cannot pack them, so the measured rate is the link's.
 void LinkMeter::send_bulk() {
-  std::mt19937 random;
-  block_.resize(net::most_frame_bytes);
-  std::ranges::generate(block_, [&] { return static_cast<std::byte>(random()); });
+  std::mt19937_64 random;
+  std::vector<uint64_t> words(net::most_frame_bytes / sizeof(uint64_t));
+  std::ranges::generate(words, random);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(words));
+  block_.assign(bytes.begin(), bytes.end());
   const MonotonicTime begin = MonotonicClock::now();
   for (uint64_t i = 0; i < bulk_frames_; ++i)
     connection_.send_from({bulk, static_cast<uint32_t>(block_.size()), i, 0}, block_);

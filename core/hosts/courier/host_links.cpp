@@ -43,14 +43,32 @@ void HostLinks::add(const net::ConnectionPtr& connection, const std::string& nam
   auto& link = links_[name] = std::make_unique<CourierLink>(
       connection,
       CourierLink::Hears{[this, name](const CourierMessage& said) { options_.message(name, said); },
-                         [this, name](double round_trip, double bytes) { options_.measured(name, round_trip, bytes); },
+                         [this, name](double round_trip, double bytes) {
+                           options_.measured(name, round_trip, bytes);
+                           measured_.reset();
+                           measure_next();
+                         },
                          [this, name](const net::FrameHead& head) { return options_.landing(name, head); }});
   connection->start(*link, [this, name, weak = std::weak_ptr(connection)](const Error& why) {
     const auto lost = weak.lock();
     if (lost && to(name) == lost.get()) drop(name, why, !lost->ended_by_peer());
   });
-  if (leads()) link->measure();
+  if (leads()) {
+    if (measured_ == name) measured_.reset();  // over the connection before
+    to_measure_.push_back(name);
+    measure_next();
+  }
   options_.connected(name);
+}
+
+void HostLinks::measure_next() {
+  while (!measured_ && !to_measure_.empty()) {
+    const auto at = links_.find(to_measure_.front());
+    to_measure_.pop_front();
+    if (at == links_.end()) continue;
+    measured_ = at->first;
+    at->second->measure();
+  }
 }
 
 std::set<std::string> HostLinks::names() const {
@@ -89,6 +107,10 @@ void HostLinks::drop(const std::string& name, const Error& why, bool silent) {
     part(std::move(link));
   }
   if (host.empty()) forgive_silence();  // from now on beats of all are expected
+  if (measured_ == host) {
+    measured_.reset();
+    measure_next();
+  }
   options_.lost(host, why, silent);
 }
 

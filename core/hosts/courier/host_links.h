@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -206,6 +207,7 @@ class HostLinks {
   bool has_coordinator() const { return !leads() && links_.contains(""); }
   void add(const net::ConnectionPtr& connection, const std::string& name);
   void part(std::unique_ptr<CourierLink> link);
+  void measure_next();
   void forgive_silence();
 
   net::Loop& loop_;
@@ -213,6 +215,10 @@ class HostLinks {
   std::map<std::string, std::unique_ptr<CourierLink>> links_;  // by the name of the other host
   std::map<std::string, bool> reaching_;                       // being connected to
   OwnPause own_pause_;
+  // The coordinator's: hosts whose links are to be measured, one after another, since a measurement is 4 MiB and beats
+  // would wait behind those of many hosts; the host whose link is being measured, or nothing.
+  std::deque<std::string> to_measure_;
+  std::optional<std::string> measured_;
   std::unique_ptr<CourierLink> parted_;  // from the coordinator, until the last message has left
   std::shared_ptr<net::Loop::Timer> parted_end_;
   bool retired_ = false;

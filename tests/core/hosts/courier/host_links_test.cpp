@@ -29,7 +29,7 @@ struct Links {
                                [this](const std::string& name, const CourierMessage& what) {
                                  said.push_back(name + " says " + codec::encode(what).dump());
                                },
-                           .measured = [](const std::string&, double, double) {},
+                           .measured = [this](const std::string& name, double, double) { said.push_back("measured " + name); },
                            .landing = [this](const std::string&, const net::FrameHead& head) -> std::optional<Landing> {
                              if (head.number > stage) return std::nullopt;
                              return Landing{};
@@ -127,6 +127,36 @@ TEST_CASE("a host that is silent is lost, unless a frame of a later stage holds 
   CHECK(waits->offers({sum, 8, 2, 0}));
   host.look_for(1'700);
   CHECK(host.links->names().empty());
+}
+
+bool is_pinged(const Pretended& host) {
+  return std::ranges::any_of(host.heard, [](const Json& said) { return said.value("is", "") == "ping"; });
+}
+
+// The host answers a measurement to its end.
+void answer_measurement(Pretended& host) {
+  for (int i = 0; i < 5; ++i) host.says(codec::encode(CourierMessage(Pong{})));
+  CHECK(host.heard_bytes[bulk] == 4 * net::most_frame_bytes);
+  host.says(codec::encode(CourierMessage(BulkReceived{host.heard_bytes[bulk]})));
+}
+
+TEST_CASE("a coordinator measures its links one after another, also if the host that it measures is lost") {
+  Links coordinator(""), host("b");
+  const auto a = coordinator.take("a"), b = coordinator.take("b"), c = coordinator.take("c"), d = coordinator.take("d");
+  CHECK(is_pinged(*a));
+  CHECK_FALSE(is_pinged(*b));
+  answer_measurement(*a);
+  CHECK(is_pinged(*b));
+  CHECK_FALSE(is_pinged(*c));
+  coordinator.links->drop("c", kGone, false);  // before its turn
+  coordinator.links->drop("b", kGone, false);
+  CHECK_FALSE(is_pinged(*c));
+  CHECK(is_pinged(*d));
+  const auto anew = coordinator.take("d");
+  CHECK(is_pinged(*anew));
+  answer_measurement(*anew);
+  CHECK(std::ranges::count(coordinator.said, "measured a") + std::ranges::count(coordinator.said, "measured d") == 2);
+  CHECK_FALSE(is_pinged(*host.take("c")));  // an agent measures nothing
 }
 
 std::vector<std::string> beaten(const HostLinks& links) {
