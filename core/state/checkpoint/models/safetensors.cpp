@@ -174,6 +174,10 @@ void SafetensorsFile::read(size_t tensor, std::byte* out) const {
   read_bytes(fd_.get(), tensors_[tensor].offset, out, tensors_[tensor].bytes);
 }
 
+void SafetensorsFile::read_part(size_t tensor, uint64_t first, uint64_t bytes, std::byte* out) const {
+  read_bytes(fd_.get(), tensors_[tensor].offset + first, out, bytes);
+}
+
 bool is_safetensors(const std::string& path) {
   if (path.ends_with(".safetensors")) return true;
   const UniqueFd fd = open_input(path);

@@ -35,6 +35,8 @@ class SafetensorsFile {
   const std::vector<Safetensor>& tensors() const { return tensors_; }
   // Reads the elements of tensors()[tensor]. Throws Fault::corrupt if the file became shorter meanwhile, Fault::io.
   void read(size_t tensor, std::byte* out) const;
+  // Reads `bytes` bytes of the elements, from byte `first` on. Throws as read().
+  void read_part(size_t tensor, uint64_t first, uint64_t bytes, std::byte* out) const;
 
  private:
   SafetensorsFile(UniqueFd fd, std::vector<Safetensor> tensors) : fd_(std::move(fd)), tensors_(std::move(tensors)) {}

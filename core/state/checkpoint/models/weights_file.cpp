@@ -1,5 +1,6 @@
 #include "core/state/checkpoint/models/weights_file.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -109,6 +110,29 @@ void convert_elements(std::string_view type, const std::byte* in, uint64_t count
   if (!done) throw Error::make(Fault::bug, "elements of type {} are not converted", type);
 }
 
+constexpr uint64_t kConvertedAtOnce = 1 << 20;  // bytes of a file: a load needs no second copy of a large array
+
+// An array in a file, as `rows` rows of `row_elements` elements.
+struct StoredRows {
+  std::string_view type;
+  uint64_t element_bytes = 0, rows = 0, row_elements = 1;
+};
+
+// Converts an array, some rows at once. `read(first, rows, to)` reads rows from `first` on.
+template <typename Read>
+void convert_rows(const StoredRows& stored, DType as, std::byte* out, const Read& read) {
+  const uint64_t row_bytes = stored.row_elements * stored.element_bytes;
+  if (row_bytes == 0 || stored.rows == 0) return;
+  const uint64_t at_once = std::min(std::max<uint64_t>(1, kConvertedAtOnce / row_bytes), stored.rows);
+  std::vector<std::byte> piece(static_cast<size_t>(at_once * row_bytes));
+  for (uint64_t first = 0; first < stored.rows; first += at_once) {
+    const uint64_t rows = std::min(at_once, stored.rows - first);
+    read(first, rows, piece.data());
+    convert_elements(stored.type, piece.data(), rows * stored.row_elements, as,
+                     out + first * stored.row_elements * element_size(as));
+  }
+}
+
 using Found = std::map<std::string, h5::Dataset>;
 
 void collect(const h5::Group& group, Found& found) {
@@ -141,9 +165,13 @@ WeightsFile hdf5_weights(const std::string& path) {
     const h5::Dataset& data = found->at(name);
     const h5::Type stored = type_to_read(data);
     if (stored == h5_type(as.dtype)) return data.read(stored, out);
-    std::vector<std::byte> elements(static_cast<size_t>(data.elements()) * h5::type_size(stored));
-    data.read(stored, elements.data());
-    convert_elements(h5::type_name(stored), elements.data(), as.elements(), as.dtype, out);
+    StoredRows all = {.type = h5::type_name(stored), .element_bytes = h5::type_size(stored), .rows = 1};
+    if (!data.shape().empty()) all.rows = static_cast<uint64_t>(data.shape()[0]);
+    if (all.rows > 0) all.row_elements = as.elements() / all.rows;
+    convert_rows(all, as.dtype, out, [&](uint64_t first, uint64_t rows, std::byte* to) {
+      if (data.shape().empty()) return data.read(stored, to);
+      data.read_rows(stored, static_cast<int64_t>(first), static_cast<int64_t>(rows), to);
+    });
   };
   return weights;
 }
@@ -161,9 +189,12 @@ WeightsFile safetensors_weights(const std::string& path) {
     const size_t tensor = by_name.at(name);
     const Safetensor& stored = file->tensors()[tensor];
     if (stored.dtype == dtype_name(as.dtype)) return file->read(tensor, out);
-    std::vector<std::byte> elements(stored.bytes);
-    file->read(tensor, elements.data());
-    convert_elements(stored.dtype, elements.data(), as.elements(), as.dtype, out);
+    if (as.elements() == 0) return;
+    const uint64_t bytes = stored.bytes / as.elements();
+    convert_rows({.type = stored.dtype, .element_bytes = bytes, .rows = as.elements()}, as.dtype, out,
+                 [&](uint64_t first, uint64_t elements, std::byte* to) {
+                   file->read_part(tensor, first * bytes, elements * bytes, to);
+                 });
   };
   return weights;
 }
@@ -239,6 +270,7 @@ WeightsFile checkpoint_weights(const std::string& path) {
   weights.read = [file, tensor_of](const std::string& name, const StateTensor& as, std::byte* out) {
     const size_t tensor = tensor_of->at(name);
     const StateTensor& stored = file->layout().tensors[tensor];
+    if (stored.dtype == as.dtype) return file->read(tensor, out);
     std::vector<std::byte> elements(stored.bytes());
     file->read(tensor, elements.data());
     convert_elements(dtype_name(stored.dtype), elements.data(), as.elements(), as.dtype, out);

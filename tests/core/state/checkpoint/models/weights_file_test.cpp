@@ -4,8 +4,18 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/files/files.h"
+#include "core/base/process/memory_use.h"
+#include "core/formats/h5/file.h"
 #include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/checkpoint/models/model_file.h"
 #include "core/state/checkpoint/models/safetensors.h"
@@ -171,6 +181,56 @@ TEST_CASE("a file in parts is read by its index, which must tell the truth") {
   }
   folder.write("model.safetensors.index.json", "[]");
   CHECK(error_of([&] { network.read({folder / "model.safetensors.index.json"}); }).fault() == Fault::corrupt);
+}
+
+// The largest resident set of this process since the last call of begin_peak().
+void begin_peak() {
+  const UniqueFd file = open_file("/proc/self/clear_refs", O_WRONLY);
+  REQUIRE(::write(file.get(), "5", 1) == 1);
+}
+
+// A file of zeros, with one array of `floats` elements of the type.
+void write_zeros(const std::string& path, DType type, int64_t floats, const std::string& dtype = "") {
+  std::string header = safetensors_header({{"w", type, {floats}}}, {});
+  if (!dtype.empty()) {  // a type of half the size that no state has
+    header = fmt::format(R"({{"w": {{"dtype": "{}", "shape": [{}], "data_offsets": [0, {}]}}}})", dtype, floats, 2 * floats);
+    const uint64_t length = header.size();
+    header.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
+  }
+  std::ofstream(path, std::ios::binary) << header;
+  const uint64_t element = dtype.empty() ? element_size(type) : 2;
+  std::filesystem::resize_file(path, header.size() + static_cast<uint64_t>(floats) * element);
+}
+
+TEST_CASE("reading weights needs memory for the weights alone, whatever the types") {
+  constexpr int64_t kFloats = 8 << 20;
+  const ScratchFolder folder;
+  StateLayout layout;
+  layout.append(Role::parameter, "w", "", DType::f32, {kFloats});
+  write_zeros(folder / "same.safetensors", DType::f32, kFloats);
+  write_zeros(folder / "wide.safetensors", DType::f64, kFloats);
+  write_zeros(folder / "half.safetensors", DType::f32, kFloats, "BF16");
+  (void)folder.write("model.safetensors.index.json", R"({"weight_map": {"w": "half.safetensors"}})");
+  {
+    h5::File file = h5::File::create(folder / "wide.h5");
+    file.root().create_dataset("w", h5::Type::f64, {kFloats / 64, 64});
+    file.close();
+  }
+  write_checkpoint(folder / "a.h5", layout, State(layout).bytes(), sample_meta());
+  State state(layout);
+  std::ranges::fill(state.words, 1);
+  for (const char* name : {"same.safetensors", "wide.safetensors", "half.safetensors", "model.safetensors.index.json",
+                           "wide.h5", "a.h5"}) {
+    CAPTURE(name);
+    StateLayout as = layout;
+    if (name == std::string("wide.h5")) as.tensors[0].shape = {kFloats / 64, 64};
+    begin_peak();
+    const uint64_t before = own_memory_use().peak;
+    read_model({folder / name, {}, {}}, as, state.bytes());
+    CHECK(own_memory_use().peak - before < state.layout.bytes / 10);  // the state itself is there
+    CHECK(state.words[layout.bytes / 16] == 0);
+    state.words[layout.bytes / 16] = 1;
+  }
 }
 
 TEST_CASE("a part of a checkpoint, with its ties") {
