@@ -236,6 +236,8 @@ TEST_CASE("lengths of a Dataset that do not fit its samples are refused in words
   };
   refused(RaggedDataset("{\"x\": self.each, \"kinds\": [9] * 90}"), {}, "and the Dataset's lengths['kinds'] says 9");
   refused(RaggedDataset("{\"x\": self.each[1:]}"), {}, "lengths['x'] is int64 [89], for 90 samples");
+  refused(RaggedDataset("{\"x\": [3, 5, -2] + [4] * 87}"), {},
+          "lengths['x'] says -2 for sample 2, and a length is at least 0");
   refused(RaggedDataset("None"), {"--set", "data.bucket=0", "--set", "data.pad_values=[]"},
           "give lengths as a dictionary");
   refused(RaggedDataset("None"), {"--set", "data.pad_values=[]"}, "data.bucket is for arrays of samples of any length");

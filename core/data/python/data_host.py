@@ -143,9 +143,13 @@ def lengths_of(made):
             values = torch.as_tensor(each)
         except (TypeError, ValueError, RuntimeError) as problem:
             raise Refused(f"lengths[{name!r}]: {problem}", LENGTHS)
-        if values.is_floating_point() or values.shape != (len(made),) or (len(made) and int(values.min()) < 0):
+        if values.is_floating_point() or values.is_complex() or values.shape != (len(made),):
             raise Refused(f"lengths[{name!r}] is {described(values)}, for {len(made)} samples", LENGTHS)
-        lengths[str(name)] = values.to(torch.int64)
+        values = values.to(torch.int64).contiguous()
+        if len(made) and int(values.min()) < 0:
+            first = int((values < 0).nonzero()[0])
+            raise Refused(f"lengths[{name!r}] says {int(values[first])} for sample {first}, and a length is at least 0", LENGTHS)
+        lengths[str(name)] = values
     return lengths
 
 
@@ -389,7 +393,8 @@ def serve():
     with open(JOB["lengths"], "wb") as file:
         for each in lengths:
             for values in each.values():
-                file.write(struct.pack(f"={len(values)}q", *values.tolist()))
+                if len(values):
+                    file.write((ctypes.c_char * values.nbytes).from_address(values.data_ptr()))
     CONTROL.send(json.dumps({"sets": [{name: place[name] for name in ("samples", "classes", "ragged")}
                                       for place in JOB["sets"]]}).encode())
     while True:
