@@ -40,10 +40,12 @@ Error failure_of(const ChildEnd& end, const std::string& log) {
     return Error::make(Fault::peer, "the evaluation ended with {}", end.text()).advise(text);
   const std::string words = text.substr(at + mark.size());
   const size_t line = std::min(words.find('\n'), words.size());
-  const std::string advice = words.substr(std::min(line + 1, words.size()));
-  return Error(Fault::peer, words.substr(0, line))
-      .advise(advice.substr(0, advice.find_last_not_of('\n') + 1))
-      .exiting_with(end.code);
+  const std::string message = words.substr(0, line), advice = words.substr(std::min(line + 1, words.size()));
+  if (message.ends_with("[data_changed]"))
+    return Error(Fault::peer, message)
+        .advise("put the files back as they were, or evaluate with other files: `estrain evaluate` with --accept-data")
+        .exiting_with(end.code);
+  return Error(Fault::peer, message).advise(advice.substr(0, advice.find_last_not_of('\n') + 1)).exiting_with(end.code);
 }
 
 StartRequest launch_for(const EvaluationRequest& request, const CheckpointFile& from, const std::string& folder) {
