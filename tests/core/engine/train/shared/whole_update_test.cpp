@@ -127,6 +127,40 @@ TEST_CASE("Muon's step has singular values near 1, for wide and tall matrices, t
   }
 }
 
+// Muon's step of a gradient by the rate 1, without momentum and decay.
+Tensor step_of_muon(const Tensor& gradient, bool in_bfloat16) {
+  Whole whole{torch::zeros(gradient.sizes()), gradient, {torch::zeros(gradient.sizes())}};
+  optim::Muon muon = kMuon;
+  muon.lr = 1;
+  muon.momentum = muon.weight_decay = 0;
+  muon.nesterov = false;
+  muon.in_bfloat16 = in_bfloat16;
+  whole.update(muon);
+  return whole.parameter.neg();
+}
+
+TEST_CASE("Muon multiplies in bfloat16 where it is told to, and takes a square matrix as it is, as torch.optim does") {
+  const Tensor gradient = torch::randn({5, 5}, at::make_generator<at::CPUGeneratorImpl>(3));
+  const Tensor plain = step_of_muon(gradient, false), rounded = step_of_muon(gradient, true);
+  CHECK(same_bits(rounded, rounded.to(at::kBFloat16).to(torch::kFloat)));
+  CHECK_FALSE(same_bits(plain, plain.to(at::kBFloat16).to(torch::kFloat)));
+  Tensor x = gradient / at::linalg_vector_norm(gradient, 2).clamp(kMuon.eps);
+  for (int64_t k = 0; k < kMuon.iterations; ++k) {
+    const Tensor gram = at::matmul(x, x.t());
+    x = at::addmm(x, at::addmm(gram, gram, gram, kMuon.coefficients[1], kMuon.coefficients[2]), x,
+                  kMuon.coefficients[0]);
+  }
+  CHECK(same_bits(plain, x));
+}
+
+TEST_CASE("Adafactor moves a matrix with a gradient of zeros by its decay alone") {
+  Whole whole = zeroed({4, 6}, {{4, 1}, {1, 6}});
+  const Tensor old = whole.parameter.clone();
+  whole.gradient.zero_();
+  whole.update(optim::Adafactor{.lr = 0.1, .beta2_decay = -0.8, .eps1 = 1e-7, .eps2 = 1e-3, .weight_decay = 0.5});
+  CHECK(at::allclose(whole.parameter, old * 0.95));
+}
+
 // The formulas of the optimizers in float64, one parameter after another: by the papers, not in the order of an update.
 struct Formula {
   Tensor parameter, gradient;
