@@ -173,11 +173,13 @@ std::string unfit_module(const std::vector<ArrayForm>& wanted, const std::vector
   return "head.*";
 }
 
-void require_fit(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found) {
+// `in_file`: all arrays of the file, of which `found` are to be taken.
+void require_fit(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found,
+                 const std::vector<ArrayForm>& in_file) {
   try {
     require_same_arrays(wanted, found);
   } catch (const Error& error) {
-    const std::string fitting = fitting_prefix(wanted, found);
+    const std::string fitting = fitting_prefix(wanted, in_file);
     throw Error(error.fault(), error.message())
         .advise(fitting.empty()
                     ? fmt::format("model.init_match takes a part, such as [\"*\", \"!{}\"]; all else keeps its values "
@@ -194,6 +196,7 @@ TakenWeights read_foreign(const WeightsFile& source, const FirstWeights& from, c
   if (!from.match.empty()) keep_taken(names, from.match);
   const std::vector<ArrayForm> wanted = wanted_forms(layout, names);
   std::vector<ArrayForm> found = converted_forms(source.forms, wanted);
+  const std::vector<ArrayForm> in_file = found;
   TakenWeights taken;
   if (!from.match.empty()) {
     std::set<std::string> paths;
@@ -204,7 +207,7 @@ TakenWeights read_foreign(const WeightsFile& source, const FirstWeights& from, c
       return true;
     });
   }
-  require_fit(wanted, found);
+  require_fit(wanted, found, in_file);
   std::set<size_t> done;
   for (const WantedName& name : names) {
     const StateTensor& tensor = layout.tensors[name.tensor];

@@ -3,7 +3,6 @@
 #include "core/state/checkpoint/models/weights_file.h"
 
 #include <doctest/doctest.h>
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -132,13 +131,14 @@ TEST_CASE("names begin otherwise in the file: removed, exchanged, added; the adv
     network.read({.path = file, .prefix = prefix});
     CHECK(network.values() == std::vector<float>{1, 2, 3, 4});
   };
-  const auto advised = [](const std::string& file) {
+  const auto advised = [](const std::string& file, const Strings& match = {}) {
     Network network;
-    return error_of([&] { network.read({file}); }).advice();
+    return error_of([&] { network.read({file, match}); }).advice();
   };
   std::string file =
       written({"module.body.0.weight", "module.body.1.weight", "module.head.weight", "module.body.1.mean"});
   CHECK(advised(file).ends_with("try model.init_prefix = [\"module.\"]"));
+  CHECK(advised(file, {"*", "!head.*"}).ends_with("try model.init_prefix = [\"module.\"]"));
   reads(file, {"module."});
   reads(file, {"module.="});
   file = written({"0.weight", "1.weight", "2.weight", "1.mean"});
@@ -193,7 +193,8 @@ void begin_peak() {
 void write_zeros(const std::string& path, DType type, int64_t floats, const std::string& dtype = "") {
   std::string header = safetensors_header({{"w", type, {floats}}}, {});
   if (!dtype.empty()) {  // a type of half the size that no state has
-    header = fmt::format(R"({{"w": {{"dtype": "{}", "shape": [{}], "data_offsets": [0, {}]}}}})", dtype, floats, 2 * floats);
+    header =
+        fmt::format(R"({{"w": {{"dtype": "{}", "shape": [{}], "data_offsets": [0, {}]}}}})", dtype, floats, 2 * floats);
     const uint64_t length = header.size();
     header.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
   }
