@@ -17,9 +17,11 @@ import fnmatch
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 # job, what ddp_replay.py does wrongly on it, and text that one of the differences must have
@@ -36,17 +38,48 @@ if not AT_LENGTH:  # each mistake once, and one in the generators of a user's Py
     AT_D2 = AT_D2[:1]
 
 
-def train(estrain, name, text, folder, devices):
+def wait_for(process, what, holds):
+    while not holds():
+        if process.poll() is not None:
+            raise SystemExit(f"the job ended with {process.returncode} before {what}")
+        time.sleep(0.1)
+
+
+def events(run, kind):
+    path = run / "events.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line for line in lines if f'"event":"{kind}"' in line.replace('": "', '":"')]
+
+
+def disturb(estrain, run, devices, process):
+    """Moves the job to other devices and kills a worker, before its end."""
+    wait_for(process, "its first step", lambda: events(run, "first_step"))
+    subprocess.run([estrain, "resize", run, "--devices", devices], check=True, stdout=subprocess.DEVNULL)
+    status = json.loads(subprocess.run([estrain, "status", run, "--json"], check=True, stdout=subprocess.PIPE).stdout)
+    os.kill(status["workers"][0]["pid"], signal.SIGKILL)
+    wait_for(process, "it had another worker", lambda: events(run, "recovered"))
+
+
+def train(estrain, name, text, folder, devices, resize=""):
     """Runs the job on each of the device sets; returns the run directories."""
+    slow = folder / f"{name}.slow"
     spec = folder / f"{name}.toml"
     spec.write_text(text.replace("@", str(folder)))
     runs = [folder / f"{name}.{i}" for i in range(len(devices))]
 
     def start(run, devices):
-        result = subprocess.run([estrain, "train", spec, "--run", run, "--devices", devices], stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True)
-        if result.returncode:
-            raise SystemExit(f"{name} on {devices}: estrain train ended with {result.returncode}:\n{result.stdout}")
+        disturbed = resize and run == runs[-1]
+        environment = os.environ | ({"PEERS_SLOW": str(slow)} if disturbed else {})
+        if disturbed:
+            slow.touch()
+        process = subprocess.Popen([estrain, "train", spec, "--run", run, "--devices", devices], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, env=environment)
+        if disturbed:
+            disturb(estrain, run, resize, process)
+            slow.unlink()
+        said, _ = process.communicate()
+        if process.returncode:
+            raise SystemExit(f"{name} on {devices}: estrain train ended with {process.returncode}:\n{said}")
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(start, runs, devices))
@@ -112,7 +145,8 @@ def compare_jobs(build, pattern):
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         ddp_jobs.write_data(folder)
-        runs = {name: train(estrain, name, ddp_jobs.SEED + job.spec, folder, job.devices if AT_LENGTH else job.devices[-1:])
+        runs = {name: train(estrain, name, ddp_jobs.SEED + job.spec, folder, job.devices if AT_LENGTH else job.devices[-1:],
+                            job.resize)
                 for name, job in ddp_jobs.JOBS.items() if name in names}
         at_d2 = [name for name in names if name in AT_D2]
         differ = [name for name in at_d2

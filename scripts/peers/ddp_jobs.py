@@ -18,12 +18,14 @@ import load_checkpoint  # examples/, which twins puts on the path
 class Job(NamedTuple):
     devices: tuple  # device sets; each is a run
     spec: str       # @ stands for the folder with the data and all runs
+    resize: str = ""  # the devices that the last run moves to, before it loses a worker; its samples take a while until then
 
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = f'python = "{sys.executable}"'
 PICTURES = f'format = "python", file = "{HERE}/python_data.py:train", test_file = "{HERE}/python_data.py:evaluation", ' \
            f'readers = 2, {PYTHON}'
+TEXTS = f'format = "python", file = "{HERE}/python_data.py:texts", test_file = "{HERE}/python_data.py:test_texts", {PYTHON}'
 SEED = "job.seed = 5\n"  # of all jobs
 GREY = 'format = "idx", images = "@/grey.images", labels = "@/grey.labels", ' \
        'test_images = "@/grey-test.images", test_labels = "@/grey-test.labels"'
@@ -409,6 +411,14 @@ optimizer = {{ name = "adamw", lr = 0.003 }}
 train = {{ steps = 12, eval_every = 5, eval_batch = 5, weight = "tokens" }}
 checkpoint = {{ every = 1, keep = 100 }}
 """),
+    # The same from a user's Dataset, of python_data.py; over a resize and a killed worker.
+    "program-texts-4": Job(("1",), f"""
+job.ests = 4
+model = {{ name = "program", file = "@/ragged.pt2", eval_file = "@/ragged-eval.pt2", loss = "cross_entropy", loss_target = "tags" }}
+data = {{ {TEXTS}, batch = 3, bucket = 2, pad_values = ["tags=-100", "tokens=39"], drop_last = true }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+train = {{ steps = 40, eval_every = 15, eval_batch = 5, weight = "tokens" }}
+""", resize="cpu=1,cpu=3"),
     "program-ragged-multiple": Job(("2",), f"""
 job.ests = 2
 model = {{ name = "program", file = "@/ragged.pt2", loss = "cross_entropy", loss_target = "tags" }}

@@ -120,33 +120,13 @@ class Text(Dataset):
         return window[:-1], window[1:]
 
 
-class Arrays(Dataset):
-    """Items are {name: value}, of all arrays in a file. Ragged ones, which have offsets, are lists of tensors; `collate` pads
-    them."""
-    classes, shape = 1, []
+class Padded(Dataset):
+    """Items are {name: value}; the arrays in `ragged` are of any length, and `collate` pads them."""
+    ragged = ()
 
-    def __init__(self, path, section):
-        import h5py  # not needed for the other formats
-        with h5py.File(path) as file:
-            self.arrays = {name: torch.from_numpy(data[()]) for name, data in file.items()}
-        self.ragged = [name for name in self.arrays if f"{name}.offsets" in self.arrays]
-        for name in self.ragged:
-            lengths = self.arrays.pop(f"{name}.offsets").diff().tolist()
-            self.arrays[name] = self.arrays[name].split(lengths)
+    def pads_as(self, section):
         self.pads = {name: float(value) for name, value in (text.split("=") for text in section.get("pad_values", []))}
         self.multiple = section.get("pad_multiple", 1)
-
-        self.samples = max(map(len, self.arrays.values()))
-        self.arrays = {name: array for name, array in self.arrays.items() if len(array) == self.samples}
-
-    def __len__(self):
-        return self.samples
-
-    def __getitem__(self, i):
-        return {name: array[i] for name, array in self.arrays.items()}
-
-    def length(self, i):
-        return sum(len(self.arrays[name][i]) for name in self.ragged)
 
     def collate(self, samples):
         """As a user would, by pad_sequence."""
@@ -162,11 +142,37 @@ class Arrays(Dataset):
         return batch
 
 
-class Seeded(Dataset):
+class Arrays(Padded):
+    """Of all arrays in a file. Ragged ones, which have offsets, are lists of tensors."""
+    classes, shape = 1, []
+
+    def __init__(self, path, section):
+        import h5py  # not needed for the other formats
+        with h5py.File(path) as file:
+            self.arrays = {name: torch.from_numpy(data[()]) for name, data in file.items()}
+        self.ragged = [name for name in self.arrays if f"{name}.offsets" in self.arrays]
+        for name in self.ragged:
+            lengths = self.arrays.pop(f"{name}.offsets").diff().tolist()
+            self.arrays[name] = self.arrays[name].split(lengths)
+        self.pads_as(section)
+        self.samples = max(map(len, self.arrays.values()))
+        self.arrays = {name: array for name, array in self.arrays.items() if len(array) == self.samples}
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, i):
+        return {name: array[i] for name, array in self.arrays.items()}
+
+    def length(self, i):
+        return sum(len(self.arrays[name][i]) for name in self.ragged)
+
+
+class Seeded(Padded):
     """A user's Dataset; each sample is read with all generators seeded from (seed, epoch, sample). The model's random
     streams stay as they are."""
 
-    def __init__(self, place, seed, epoch):
+    def __init__(self, place, seed, epoch, section):
         file, name = place.rsplit(":", 1)
         self.seed, self.epoch = seed, epoch
         sys.path.insert(0, str(pathlib.Path(file).parent))
@@ -174,6 +180,8 @@ class Seeded(Dataset):
         made = getattr(importlib.import_module(pathlib.Path(file).stem), name)
         self.samples = made() if callable(made) else made
         self.classes, self.shape = getattr(self.samples, "classes", 1), []
+        self.pads_as(section)
+        self.ragged = list(getattr(self.samples, "lengths", {}))
         if isinstance(self[0], (tuple, list)):
             self.shape = list(self[0][0].shape)
         if not isinstance(self.classes, int):
@@ -191,6 +199,9 @@ class Seeded(Dataset):
         random.setstate(states[1])
         numpy.random.set_state(states[2])
         return sample
+
+    def length(self, i):
+        return sum(int(each[i]) for each in self.samples.lengths.values())
 
     def set_epoch(self, epoch):
         self.epoch = epoch
@@ -211,7 +222,7 @@ def open_data(spec):
         return [Arrays(path, spec["data"]) if path else None for path in paths]
     if spec["data"]["format"] == "python":
         places, seed = (spec["data"]["file"], spec["data"].get("test_file")), spec["job"]["seed"]
-        return [Seeded(place, seed, epoch) if place else None for place, epoch in zip(places, (0, -1))]
+        return [Seeded(place, seed, epoch, spec["data"]) if place else None for place, epoch in zip(places, (0, -1))]
     section, context, classes = spec["data"], spec["model"].get("context", 64), spec["model"].get("classes")
     if section["format"] == "text":
         return open_text(section, context)
