@@ -336,8 +336,9 @@ TEST_CASE("tokens in one file and in several give the same bits") {
   const Ended refused = estrain({"train", several / "job.toml", "--run", several / "none", "--set",
                                  "data.path=\"" + several / "web_test_*.bin" + "\""});
   INFO(refused.shown());
-  CHECK(refused.code != 0);
+  CHECK(refused.code == 1);
   CHECK(refused.says("web_test_*.bin: no file has a name like this pattern"));
+  CHECK_FALSE(refused.says("survived"));  // the user's mistake is not tried again
 }
 
 TEST_CASE("init writes a spec for each format that check accepts") {
