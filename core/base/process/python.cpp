@@ -40,4 +40,13 @@ UsersPython find_python(const std::string& named, const std::string& setting) {
   throw python.unfit(python.program + " is no program");
 }
 
+std::string users_part(const std::string& trace) {
+  std::istringstream lines(trace);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);)
+    if (!line.empty() && line.find("/proc/self/fd/") == line.npos && !line.starts_with("Extension modules"))
+      kept += "\n" + line;
+  return kept;
+}
+
 }  // namespace estrain

@@ -22,4 +22,8 @@ struct UsersPython {
 // Fault::spec.
 UsersPython find_python(const std::string& named, const std::string& setting);
 
+// The user's part of a traceback that Python's faulthandler has written, a line break before each line: without
+// estrain's own code, which runs from a file in memory.
+std::string users_part(const std::string& trace);
+
 }  // namespace estrain

@@ -59,16 +59,6 @@ Error users_error(const Json& reply) {
       .caused_by("user_code");
 }
 
-// The traceback that an interpreter wrote by itself, without data_host.py, which runs from a file in memory.
-std::string users_part(const std::string& trace) {
-  std::istringstream lines(trace);
-  std::string kept;
-  for (std::string line; std::getline(lines, line);)
-    if (!line.empty() && line.find("/proc/self/fd/") == line.npos && !line.starts_with("Extension modules"))
-      kept += "\n" + line;
-  return kept;
-}
-
 bool is_failure(const Json& reply) { return reply.contains("traceback"); }
 
 program::Type type_named(const std::string& name) {

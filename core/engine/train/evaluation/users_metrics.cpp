@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/memory_file.h"
 #include "core/base/json/json.h"
@@ -20,7 +21,8 @@ constexpr const char* metrics_code =
     ;
 
 constexpr const char* kSetting = "train.metrics_python";
-constexpr std::chrono::milliseconds kBetweenGlances{100};
+constexpr auto kBetweenGlances = 100ms, kForTraceback = 2000ms;
+constexpr Seconds kLongestCall{600};
 
 UsersPython python_of(const spec::JobSpec& spec) {
   for (const std::string& named : {spec.train.metrics_python, spec.model.python, spec.data.python})
@@ -28,7 +30,7 @@ UsersPython python_of(const spec::JobSpec& spec) {
   return find_python("", kSetting);
 }
 
-Json request(const spec::JobSpec& spec, const std::string& folder, int answer) {
+Json request(const spec::JobSpec& spec, const std::string& folder, int answer, int notes) {
   const spec::CodePlace place(spec.train.metrics_file);
   const checkpoint::WrittenOutputs outputs = checkpoint::outputs_in(folder);
   Json columns = Json::array();
@@ -43,7 +45,8 @@ Json request(const spec::JobSpec& spec, const std::string& folder, int answer) {
           {"names", spec.train.metrics_names},
           {"rows", outputs.rows},
           {"columns", std::move(columns)},
-          {"answer", answer}};
+          {"answer", answer},
+          {"notes", notes}};
 }
 
 // The numbers do not depend on the device of the worker, which the environment tells to libraries, and sets of texts
@@ -67,6 +70,24 @@ std::vector<double> numbers_in(const Json& told) {
   return numbers;
 }
 
+void kill_and_reap(ChildProcess& child) {
+  child.signal(SIGKILL);
+  child.wait();
+}
+
+// Asks the Python where it is (metrics.py), and ends it.
+[[noreturn]] void refuse_late(ChildProcess& child, const std::string& place, Seconds limit, const UniqueFd& notes) {
+  child.signal(SIGUSR2);
+  const MonotonicTime end = MonotonicClock::now() + kForTraceback;
+  std::string trace;
+  while (trace.find('\n') == trace.npos && MonotonicClock::now() < end && !child.wait_for(10ms))
+    trace = read_memory_file(notes.get());
+  if (child.running()) kill_and_reap(child);
+  throw Error::make(Fault::spec, "{} has not returned in {:g} s{}", place, limit.count(), users_part(trace))
+      .advise("see where the function waits; recovery.hang_seconds says how long a call may take")
+      .caused_by("user_code");
+}
+
 }  // namespace
 
 std::optional<std::vector<double>> users_metrics(const spec::JobSpec& spec, const std::string& folder,
@@ -74,19 +95,23 @@ std::optional<std::vector<double>> users_metrics(const spec::JobSpec& spec, cons
   const std::string& place = spec.train.metrics_file;
   const UsersPython python = python_of(spec);
   const UniqueFd answer = memory_file("estrain-metrics", ""), code = memory_file("estrain-metrics-code", metrics_code);
-  const UniqueFd job = memory_file("estrain-metrics-job", json_text(request(spec, folder, answer.get())));
+  const UniqueFd notes = memory_file("estrain-metrics-notes", "");
+  const UniqueFd job = memory_file("estrain-metrics-job", json_text(request(spec, folder, answer.get(), notes.get())));
   ChildOptions options;
   options.arguments = {python.program, fmt::format("/proc/self/fd/{}", code.get()), std::to_string(job.get()),
                        "metrics"};  // for readers of the list of processes
-  options.inherited = {answer.get(), code.get(), job.get()};
+  options.inherited = {answer.get(), code.get(), job.get(), notes.get()};
   options.environment = environment();
   ChildProcess child = ChildProcess::start(options);
+  const Seconds limit = spec.recovery.hang_seconds > 0 ? Seconds(spec.recovery.hang_seconds) : kLongestCall;
+  const MonotonicTime begun = MonotonicClock::now();
   ChildEnd end;
   while (!child.wait_for(kBetweenGlances, &end)) {
-    if (goes_on()) continue;
-    child.signal(SIGKILL);
-    child.wait();
-    return std::nullopt;
+    if (!goes_on()) {
+      kill_and_reap(child);
+      return std::nullopt;
+    }
+    if (MonotonicClock::now() - begun > limit) refuse_late(child, place, limit, notes);
   }
   const Json told = Json::parse(read_memory_file(answer.get()), nullptr, false);
   if (told.is_discarded()) {

@@ -144,7 +144,7 @@ std::vector<SpecKey<JobSpec>> run_keys() {
           .max(kMostSeconds)
           .not_in_bits()
           .means("Seconds without progress after which a worker counts as hung; 0: three times the longest step plus 2 "
-                 "s."),
+                 "s. Also the longest time that a call of train.metrics_file may take; 0: ten minutes."),
       ESTRAIN_KEY(recovery.rules)
           .path()
           .not_in_bits()
