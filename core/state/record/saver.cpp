@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +19,7 @@
 #include "core/base/json/json_fields.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/state/algorithms/choice_file.h"
+#include "core/state/checkpoint/bytes/byte_io.h"
 #include "core/state/checkpoint/state/recorded_digests.h"
 #include "core/state/record/scribe_log.h"
 
@@ -39,13 +39,6 @@ constexpr size_t kAlignment = 4096;
 constexpr uint64_t kBesideState = 1 << 20;  // a checkpoint's content beside its tensors, rounded up
 
 SaveFailed failure(Step step, const std::string& why, const std::string& advice = "") { return {step, why, advice}; }
-
-// Tells whether the disk lacks room: an Error of the system ends with the system's text.
-bool lacks_room(const Error& error) {
-  return error.fault() == Fault::io &&
-         std::ranges::any_of(std::initializer_list<int>{ENOSPC, EDQUOT, EFBIG},
-                             [&](int number) { return error.message().ends_with(std::strerror(number)); });
-}
 
 // Returns how much room the file system and the limit on a file's size leave for a file in `folder`.
 uint64_t room_in(const std::string& folder) {
@@ -166,7 +159,7 @@ SaveOutcome Saver::write(const StateToSave& source) {
   } catch (const Error& error) {
     SaveFailed failed = failure(step, error.message(), error.advice());
     const uint64_t needed = manifest_.layout.bytes + kBesideState, room = room_in(run_);
-    failed.no_room = lacks_room(error);
+    failed.no_room = checkpoint::lacks_room(error);
     if (failed.no_room && room < needed) failed.missing_bytes = needed - room;
     return failed;
   } catch (const std::exception& error) {  // for example, out of memory

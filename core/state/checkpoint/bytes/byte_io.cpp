@@ -4,9 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-
-#include "core/base/error.h"
+#include <cstring>
+#include <initializer_list>
 
 namespace estrain::checkpoint {
 namespace {
@@ -47,6 +48,13 @@ uint64_t length_of(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) throw system_error("cannot read", errno);
   return static_cast<uint64_t>(status.st_size);
+}
+
+// An Error of the system ends with the system's text.
+bool lacks_room(const Error& error) {
+  return error.fault() == Fault::io &&
+         std::ranges::any_of(std::initializer_list<int>{ENOSPC, EDQUOT, EFBIG},
+                             [&](int number) { return error.message().ends_with(std::strerror(number)); });
 }
 
 }  // namespace estrain::checkpoint
