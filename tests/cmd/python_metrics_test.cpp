@@ -8,9 +8,12 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 
+#include "core/base/files/files.h"
 #include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/record/logs/metrics.h"
+#include "file_limit.h"
 #include "in_time.h"
 #include "job.h"
 #include "run_files.h"
@@ -60,8 +63,20 @@ def waits(outputs):
     if len(outputs["labels"]) > 64:
         open("begun", "w").close()
         begun = time.monotonic()
-        while not os.path.exists("go") or time.monotonic() < begun + 2:
+        while not os.path.exists("go") or time.monotonic() < begun + 4:
             time.sleep(0.05)
+    return {"right": 1.0}
+def never(outputs):
+    import time
+    while len(outputs["labels"]) > 64:
+        time.sleep(0.1)
+    return {"right": 1.0}
+def tried(outputs):
+    import os, time
+    with open("trials", "a") as file:
+        print(len(outputs["labels"]), os.getppid(), file=file)
+    while len(outputs["labels"]) <= 64 and not os.path.exists("go"):
+        time.sleep(0.05)
     return {"right": 1.0}
 )";
 const std::vector<std::string> kMetricNames = {"right", "order", "samples", "none", "draws", "again"};
@@ -95,6 +110,18 @@ double value_in(const record::EvaluationRecord& evaluation, const std::string& n
   for (const auto& [each, value] : evaluation.metrics)
     if (each == name) return value;
   return std::nan("");
+}
+
+// Calls of `tried`: the samples, and the worker that asked.
+struct TrialCall {
+  int64_t samples = 0;
+  pid_t worker = 0;
+};
+std::vector<TrialCall> calls_of_tried(const ScratchFolder& folder) {
+  std::istringstream text(text_if_readable(folder / "trials"));
+  std::vector<TrialCall> calls;
+  for (TrialCall call; text >> call.samples >> call.worker;) calls.push_back(call);
+  return calls;
 }
 
 TEST_CASE("a user's function gets all outputs in the order of the samples, and its numbers are on record" *
@@ -175,7 +202,7 @@ TEST_CASE("a resize, a lost worker, a stop and a resume leave no trace in a user
 TEST_CASE("a worker that is lost while a user's function runs is replaced, and the function is called anew" *
           doctest::skip(!has_numpy())) {
   const MetricsJob files("waits");
-  Job job(files.spec, files.folder / "run", {"--set", "train.steps=4", "--set", "recovery.hang_seconds=1"});
+  Job job(files.spec, files.folder / "run", {"--set", "train.steps=4"});
   const std::string begun = files.folder / "begun";
   wait_until("a call", [&] { return fs::exists(begun); });
   fs::remove(begun);
@@ -242,12 +269,63 @@ TEST_CASE("a function that fails is named with its line before the first step; l
   refused(job, set("checkpoint.best=auc"), 2, {"\"auc\" is no metric", "\"loss\", \"accuracy\", \"right\""});
   refused(job, set("train.falling=[\"wer\"]"), 2, {"train.falling", "\"wer\" is no metric"});
   refused(job, set("train.metrics_python=/nowhere/python"), 2, {"train.metrics_python", "/nowhere/python"});
-  refused(job, {"--devices", "cpu,nodeB/cpu"}, 2,
-          {"train.metrics_file needs all outputs of an evaluation on one host"});
   const Ended checked = estrain({"check", MetricsJob("raises").spec});
   INFO(checked.shown());
   CHECK(checked.code != 0);
   CHECK(checked.says("raised KeyError"));
+}
+
+TEST_CASE("a function that does not return ends the job in time, and is shown where it waits" *
+          doctest::skip(!has_numpy())) {
+  const MetricsJob job("never");
+  const std::string run = job.folder / "run";
+  const Ended ended = estrain({"train", job.spec, "--run", run, "--set", "recovery.hang_seconds=2"});
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("metrics.py:never has not returned in 2 s"));
+  CHECK(ended.says("metrics.py\", line 43 in never"));
+  CHECK(ended.says("recovery.hang_seconds"));
+  CHECK(ended.says("last good step: 4, saved"));
+  CHECK(metric_steps(run).size() == 4);
+  CHECK(events(run, "fault").size() == 1);  // not tried again
+}
+
+TEST_CASE("a worker that is lost while the function is tried is replaced, and the function is tried again" *
+          doctest::skip(!has_numpy())) {
+  const MetricsJob files("tried");
+  Job job(files.spec, files.folder / "run", {"--set", "train.steps=4"});
+  const auto calls = [&] { return calls_of_tried(files.folder); };
+  wait_until("a trial", [&] { return calls().size() == 1; });
+  REQUIRE(::kill(calls()[0].worker, SIGKILL) == 0);
+  wait_until("another trial", [&] { return calls().size() == 2; });
+  files.folder.write("go", "");
+  CHECK(job.launcher().wait().code == 0);
+  REQUIRE(calls().size() == 3);
+  CHECK(calls()[1].samples == 39);
+  CHECK(calls()[2].samples == 75);
+}
+
+TEST_CASE("on a full disk an evaluation for a user's function waits for room, and leaves no trace" *
+          doctest::skip(!has_numpy())) {
+  const MetricsJob files("tried");
+  const Words more = {"--set", "train.steps=8"};
+  Job job(files.spec, files.folder / "run", more, kSurvivesFileLimit);
+  wait_until("a trial", [&] { return calls_of_tried(files.folder).size() == 1; });
+  const pid_t worker = calls_of_tried(files.folder)[0].worker;
+  limit_files(worker, 2000);
+  files.folder.write("go", "");
+  const auto waits = [&] { return text_if_readable(fmt::format("/proc/{}/comm", worker)) == "waits for room\n"; };
+  wait_until("a worker that waits", waits);
+  CHECK(
+      text_if_readable(job.run() + "/worker-0.log").find("File too large; the evaluation waits until there is room") !=
+      std::string::npos);
+  CHECK_FALSE(job.launcher().ended_within(1s));
+  limit_files(worker, RLIM_INFINITY);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 0);
+  CHECK(events(job.run(), "fault").empty());
+  CHECK(difference(job.run(), train_on(files.folder, files.spec, "1", more)).text == "");
 }
 
 TEST_CASE("changed code of metrics is refused by a resume, and accepted on demand" * doctest::skip(!has_numpy())) {
@@ -264,6 +342,18 @@ TEST_CASE("changed code of metrics is refused by a resume, and accepted on deman
   INFO(accepted.shown());
   CHECK(accepted.code == 0);
   CHECK(value_in(all_evaluations(run).back(), "right") == 2);
+  const Words by_another = {"evaluate", run, "--set", "train.metrics_file=" + job.folder.write("other.py", R"(
+def few(outputs):
+    return {"right": 3.0}
+)") + ":few"};
+  const Ended advised = estrain(by_another);
+  INFO(advised.shown());
+  CHECK(advised.code == 1);
+  CHECK(advised.says("`estrain evaluate` with --accept-data"));
+  CHECK_FALSE(advised.says("estrain train"));
+  const Ended other = estrain(with(by_another, {"--accept-data"}));
+  INFO(other.shown());
+  CHECK(other.says("right 3.0000"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "core/engine/train/carrier/step_commit.h"
 #include "core/engine/train/evaluation/evaluation.h"
 #include "core/engine/train/evaluation/learning_rates.h"
+#include "core/engine/train/evaluation/outputs_for_metrics.h"
 #include "core/engine/train/job/trial.h"
 #include "core/job/spec/defaults.h"
 
@@ -215,8 +216,8 @@ bool Stage::evaluate(Step step) {
   place_.require_memory();
   place_.require_covered();
   return evaluated_.meet([&] {
-    if (order_.beyond && !memory_.hosts().ask(comm::HostAsk::evaluation, step, place_.courier)) return;
-    if (!take_users_metrics(place_, pulse_)) return;
+    if (order_.beyond && !exchange_results(place_, step)) return;
+    if (!take_users_metrics(place_, order_, step)) return;
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
     if (publish_evaluation(place_, step)) ring_doorbell(place_);
   });

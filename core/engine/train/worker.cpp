@@ -1,9 +1,11 @@
 #include "core/engine/train/worker.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <initializer_list>
 #include <iterator>
@@ -12,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/files/files.h"
 #include "core/base/process/build_id.h"
 #include "core/data/files/identity.h"
 #include "core/data/job_data.h"
@@ -106,6 +109,32 @@ void require_same_gpu(const TrainingJob& job, const comm::JobMemory& memory) {
   throw Error::make(Fault::infeasible, "this worker is on \"{}\", the run's state is of \"{}\": other bits below D2",
                     job.manifest().processor, theirs)
       .advise("use GPUs of one model, or accept other bits with --allow-mixed");
+}
+
+bool asks_users_function(const WorkerSetup& setup) {
+  return !setup.spec.train.metrics_file.empty() && !std::filesystem::is_directory(setup.outputs);
+}
+
+// Of this host alone: hosts may see the same run directory. The workers of a host have one memory.
+std::string rows_of_host(const WorkerSetup& setup) {
+  struct stat status {};
+  if (::fstat(setup.memory, &status) != 0) throw system_error("the job's memory", errno);
+  std::string kernel = text_if_readable("/proc/sys/kernel/random/boot_id");
+  std::erase(kernel, '\n');
+  return fmt::format("{}/{}-{}", setup.rows, kernel, status.st_ino);
+}
+
+// Removes the outputs of an earlier, killed launch. Another host of the job may be at work beside `rows`.
+void remove_old_rows(const WorkerSetup& setup, const std::string& rows) {
+  std::filesystem::remove_all(setup.courier < 0 ? setup.rows : rows);
+}
+
+// With the committed state.
+void try_function_of_user(Workplace& place) {
+  const Step step = place.memory.commit().committed();
+  place.model.read_parameters_of(step);
+  place.model.load_buffers(step);
+  try_users_metrics(place.job, place.device);
 }
 
 // Returns the steps of logging.trace. Returns no steps if all are over, since a loaded profiler costs time.
@@ -246,7 +275,7 @@ void run_worker(WorkerSetup& setup) {
   job.set_processor(device->describe());
   if (setup.options.builds) {
     build_state(job, memory, setup, files_of_job(setup, data));
-    memory.set_ready();
+    if (!asks_users_function(setup)) memory.set_ready();
   } else {
     while (!memory.wait_ready(kGlance)) {
     }
@@ -265,11 +294,15 @@ void run_worker(WorkerSetup& setup) {
     require_test_data(job);
     place.outputs = &outputs.emplace(setup.outputs, static_cast<int64_t>(::getpid()));
     job.network().model().want_outputs(true);
-  } else if (!setup.spec.train.metrics_file.empty()) {
+  } else if (asks_users_function(setup)) {
     require_test_data(job);
     job.network().model().want_outputs(true);
-    place.rows = setup.rows;
-    if (setup.options.builds) prepare_users_metrics(place);
+    place.rows = rows_of_host(setup);
+    if (setup.options.builds) {
+      remove_old_rows(setup, place.rows);
+      try_function_of_user(place);
+      memory.set_ready();  // not before: if this worker is lost, another one builds the state, and tries the function
+    }
   }
   place.vouched = memory.commit().committed();
   job.network().model().train();

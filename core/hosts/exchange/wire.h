@@ -21,6 +21,8 @@ enum Kind : uint32_t {
                // host: buffers
   done,        // StepDone: the step is whole on the sender
   evaluation,  // the results of an evaluation
+  mail_even,   // a round of the mail behind these results (core/state/comm/output_mail.h), with an even number
+  mail_odd,    // with an odd number
   // Once in a stage.
   state,  // the committed state; number: round_number() of the state's step
   // Bytes without meaning, to measure a link (agents/link_meter.h); the receiver ignores `number`.

@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/state/comm/output_mail.h"
 #include "core/state/comm/records/step_record.h"
 
 namespace estrain::hosts {
@@ -41,6 +42,7 @@ StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, StepOutbox& o
       begun_(plan_.hosts.size()),
       step_(plan_.step) {
   if (plan_.ests() != memory.ests()) throw Error(Fault::corrupt, "plan of a stage: not of this job's ESTs");
+  open_mails();
   sums_.begin(step_);
 }
 
@@ -56,6 +58,15 @@ void StepExchange::for_each_other(Take&& take) const {
   for (size_t host = 0; host < plan_.hosts.size(); ++host) {
     if (host != plan_.own) take(host);
   }
+}
+
+// A host may send a round before another host has taken the round before: two kinds of frames keep the rounds apart. No
+// host is further ahead, as a round needs all hosts.
+void StepExchange::open_mails() {
+  if (!comm::OutputMail::is_in(memory_.evaluation())) return;
+  const size_t hosts = plan_.hosts.size();
+  const auto bytes = for_each_host([&](size_t) { return comm::OutputMail::bytes_of_slot(hosts); });
+  for (const Kind kind : {mail_even, mail_odd}) mails_.emplace_back(kind, plan_.own, bytes, outbox_);
 }
 
 int64_t StepExchange::workers_begun() const {
@@ -79,7 +90,7 @@ void StepExchange::ask(const comm::HostRequest& request) {
   } else if (request.what == HostAsk::commit) {
     give_done();
   } else {
-    evaluations_.give(number(), gather(parts_.evaluation(plan_.own)));
+    give_evaluation();
   }
   advance();
 }
@@ -104,6 +115,16 @@ void StepExchange::give_done() {
   dones_.give(number(), std::as_bytes(std::span(&said, 1)));
 }
 
+void StepExchange::give_evaluation() {
+  mail_round_ = mails_.empty() ? 0 : comm::OutputMail(memory_.evaluation()).round();
+  if (mail_round_ == 0) {
+    evaluations_.give(number(), gather(parts_.evaluation(plan_.own)));
+  } else {
+    const comm::OutputMail mail(memory_.evaluation());
+    mails_[mail_round_ % 2].give(number(), mail.slot(plan_.own, plan_.hosts.size()));
+  }
+}
+
 StepDone StepExchange::said_by(size_t host) const {
   StepDone said;
   std::memcpy(&said, dones_.of(host).data(), sizeof said);
@@ -126,6 +147,10 @@ Inflow& StepExchange::inflow_of(size_t host, uint32_t kind) {
       return dones_.from(host);
     case evaluation:
       return evaluations_.from(host);
+    case mail_even:
+    case mail_odd:
+      if (!mails_.empty()) return mails_[kind == mail_even ? 0 : 1].from(host);
+      [[fallthrough]];
     default:
       throw Error::make(Fault::corrupt, "a frame of kind {} does not belong to a step", kind);
   }
@@ -148,10 +173,13 @@ void StepExchange::received(size_t host, const net::FrameHead& head) {
 void StepExchange::advance() {
   sums_.finish_pieces();
   for (AllGather* each : {&contexts_, &dones_, &evaluations_}) each->advance();
+  for (AllGather& each : mails_) each.advance();
   if (request_.what == HostAsk::sums) {
     take_sums();
   } else if (request_.what == HostAsk::commit) {
     take_commit();
+  } else if (request_.what == HostAsk::evaluation && mail_round_ > 0) {
+    take_mail();
   } else if (request_.what == HostAsk::evaluation) {
     take_evaluation();
   }
@@ -199,6 +227,16 @@ void StepExchange::take_evaluation() {
   if (!evaluations_.complete()) return;
   for_each_other([this](size_t host) { scatter(evaluations_.of(host), parts_.evaluation(host)); });
   evaluations_.begin_anew();
+  if (!mails_.empty()) comm::OutputMail(memory_.evaluation()).set_hosts(plan_.hosts.size(), plan_.own);
+  answer();
+}
+
+void StepExchange::take_mail() {
+  AllGather& round = mails_[mail_round_ % 2];
+  if (!round.complete()) return;
+  const comm::OutputMail mail(memory_.evaluation());
+  for_each_other([&](size_t host) { std::ranges::copy(round.of(host), mail.slot(host, plan_.hosts.size()).begin()); });
+  round.begin_anew();
   answer();
 }
 

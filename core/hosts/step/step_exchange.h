@@ -10,11 +10,12 @@
 //
 // Data from other hosts go to shared memory only if the stage is open and the step is this host's next: a stage may end
 // at any moment, with frames under way. The random streams and losses of ESTs, the word that the step is whole, and the
-// results of an evaluation reach all hosts along other hosts (all_gather.h). They go to shared memory when all have
-// arrived.
+// results of an evaluation reach all hosts along other hosts (all_gather.h), and so does the mail behind these results.
+// They go to shared memory when all have arrived.
 //
 // No sockets here: frames come by room_for() and received(), and leave by StepOutbox.
 
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -46,7 +47,7 @@ class StepExchange {
   // workers have rung: frames leave and arrive between two calls. Throws as ask().
   bool work();
 
-  // A frame of this stage, of a kind from `partial` to `evaluation`. Throws Fault::corrupt if it is out of turn.
+  // A frame of this stage, of a kind from `partial` to `mail_odd`. Throws Fault::corrupt if it is out of turn.
   std::span<std::byte> room_for(size_t host, const net::FrameHead& head);
   void received(size_t host, const net::FrameHead& head);
 
@@ -83,6 +84,9 @@ class StepExchange {
   void check_bits(size_t host) const;  // throws
   void take_commit();
   void take_evaluation();
+  void open_mails();
+  void give_evaluation();
+  void take_mail();
   void answer();
 
   comm::JobMemory& memory_;
@@ -91,9 +95,11 @@ class StepExchange {
   SharedParts parts_;
   GradientSums sums_;
   AllGather contexts_, dones_, evaluations_;
-  std::vector<bool> begun_;  // [host]: something of the host has arrived
-  int64_t step_;             // of the next exchange
+  std::deque<AllGather> mails_;  // of rounds with even and with odd numbers; none: the job has no mail
+  std::vector<bool> begun_;      // [host]: something of the host has arrived
+  int64_t step_;                 // of the next exchange
   comm::HostRequest request_;
+  uint64_t mail_round_ = 0;  // of the request; 0: the results
   MonotonicTime asked_{};
   TimeTaken pace_;
 };

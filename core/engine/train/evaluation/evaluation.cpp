@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <span>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
@@ -15,6 +16,7 @@
 #include "core/base/files/temporary_folder.h"
 #include "core/data/reading/evaluation.h"
 #include "core/engine/operators/random_stream.h"
+#include "core/engine/train/evaluation/outputs_for_metrics.h"
 #include "core/engine/train/evaluation/users_metrics.h"
 #include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/job/meeting.h"
@@ -145,10 +147,19 @@ void write_outputs(const model::EvaluatedBatch& batch, int64_t first, checkpoint
 }
 
 // The places for the outputs of an evaluation, which this worker's batches take part in; nothing if nobody wants them.
-std::optional<checkpoint::OutputParts> parts_for_metrics(const Workplace& place) {
+std::optional<checkpoint::OutputParts> parts_for_metrics(const Workplace& place, comm::WorkerPulse& pulse) {
   if (place.rows.empty()) return std::nullopt;
-  make_folders(place.rows);
+  when_there_is_room(place.memory, pulse, [&] { make_folders(place.rows); });
   return checkpoint::OutputParts(place.rows, ::getpid());
+}
+
+// Calls the user's function. Nothing: aborted meanwhile.
+std::optional<std::vector<double>> call_users_function(Workplace& place, comm::WorkerPulse& pulse) {
+  const std::string& folder = place.outputs != nullptr ? place.outputs->folder() : place.rows;
+  return users_metrics(place.job.spec(), folder, [&] {
+    pulse.beat(comm::Activity::evaluating, monotonic_ns());
+    return !place.memory.gate().aborted();
+  });
 }
 
 void remove_content(const std::string& folder) {
@@ -183,15 +194,6 @@ void try_users_metrics(const TrainingJob& job, device::ComputeDevice& device) {
                [&] { users_metrics(job.spec(), folder.path(), [] { return true; }); });
 }
 
-void prepare_users_metrics(Workplace& place) {
-  std::filesystem::remove_all(place.rows);
-  make_folders(place.rows);
-  const Step step = place.memory.commit().committed();
-  place.model.read_parameters_of(step);
-  place.model.load_buffers(step);
-  try_users_metrics(place.job, place.device);
-}
-
 bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   const spec::JobSpec& spec = place.job.spec();
   comm::JobMemory& memory = place.memory;
@@ -203,7 +205,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   options.readers = std::max<int64_t>(1, spec.data.readers);
   options.prefetch = spec::first_prefetch(spec.data);
   options.memory = place.device.host_memory();
-  std::optional<checkpoint::OutputParts> for_metrics = parts_for_metrics(place);
+  std::optional<checkpoint::OutputParts> for_metrics = parts_for_metrics(place, pulse);
   checkpoint::OutputParts* outputs = for_metrics ? &*for_metrics : place.outputs;
   options.pads_to_longest = outputs != nullptr;  // the rows of an output have one shape
   data::Evaluation evaluation(place.job.samples().test(), options);
@@ -219,7 +221,11 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
     put(result.counted, results.counted + first);
     for (int64_t c = 0; c < results.num_columns; ++c)
       put(result.columns[static_cast<size_t>(c)], results.column(c) + first);
-    if (outputs != nullptr) write_outputs(result, first, *outputs);
+    if (for_metrics) {
+      when_there_is_room(memory, pulse, [&] { write_outputs(result, first, *for_metrics); });
+    } else if (outputs != nullptr) {
+      write_outputs(result, first, *outputs);
+    }
     if (memory.gate().aborted()) return false;
     memory.clock().note_evaluation_batch(begun_ns, monotonic_ns());
     pulse.beat(comm::Activity::computing, monotonic_ns());
@@ -244,16 +250,18 @@ EvaluationResult result_of_evaluation(const TrainingJob& job, comm::JobMemory& m
   return result;
 }
 
-bool take_users_metrics(Workplace& place, comm::WorkerPulse& pulse) {
-  if (place.job.spec().train.metrics_file.empty()) return true;
-  const std::string& folder = place.outputs != nullptr ? place.outputs->folder() : place.rows;
-  const auto goes_on = [&] {
-    pulse.beat(comm::Activity::evaluating, monotonic_ns());
-    return !place.memory.gate().aborted();
-  };
-  const std::optional<std::vector<double>> numbers = users_metrics(place.job.spec(), folder, goes_on);
-  if (!numbers) return false;
-  std::ranges::copy(*numbers, place.memory.evaluation().numbers);
+bool take_users_metrics(Workplace& place, const StageOrder& order, Step step) {
+  const spec::TrainSection& train = place.job.spec().train;
+  if (train.metrics_file.empty()) return true;
+  const std::span<double> numbers(place.memory.evaluation().numbers, train.metrics_names.size());
+  std::optional<HostsCorrespondence> hosts;
+  if (order.beyond && !hosts.emplace(place, order, step).bring_rows_together()) return false;
+  if (!hosts || hosts->leads()) {
+    const auto found = call_users_function(place, place.memory.pulse(order.rank()));
+    if (!found) return false;
+    std::ranges::copy(*found, numbers.begin());
+  }
+  if (hosts && !hosts->share(numbers)) return false;
   if (place.outputs == nullptr) remove_content(place.rows);
   return true;
 }

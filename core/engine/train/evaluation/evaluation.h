@@ -34,13 +34,11 @@ EvaluationResult result_of_evaluation(const TrainingJob& job, comm::JobMemory& m
 // Calls the user's function (users_metrics.h) with the outputs of at most 64 samples, before the first step: a function
 // that fails ends the job then. The model gives outputs (Model::want_outputs), and its parameters have values.
 void try_users_metrics(const TrainingJob& job, device::ComputeDevice& device);
-// For the first worker of a launch: empties the folder `place.rows`, and does try_users_metrics() with the committed
-// state.
-void prepare_users_metrics(Workplace& place);
 
 // The metrics of the user's own function of all outputs (users_metrics.h), if there is one: asks for the metrics when
-// all workers are done. `pulse`: of this worker. Returns false on abort. Throws as users_metrics().
-bool take_users_metrics(Workplace& place, comm::WorkerPulse& pulse);
+// all workers of this host are done; over several hosts after exchange_results(), with all hosts
+// (outputs_for_metrics.h). Returns false on abort. Throws as users_metrics() and HostsCorrespondence.
+bool take_users_metrics(Workplace& place, const StageOrder& order, Step step);
 
 // Publishes the record of mean loss and accuracy after `step`. Call this when all workers are done. False on abort.
 bool publish_evaluation(Workplace& place, Step step);

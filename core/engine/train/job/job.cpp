@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/device/cpu.h"
+#include "core/state/comm/output_mail.h"
 #include "core/state/comm/records/step_record.h"
 
 namespace estrain::train {
@@ -146,6 +147,7 @@ comm::MemoryPlan TrainingJob::memory_plan() const {
   plan.evaluation_samples = samples_.evaluated();
   plan.evaluation_columns = static_cast<int64_t>(metrics_of(spec_).columns());
   plan.evaluation_numbers = std::ssize(spec_.train.metrics_names);
+  if (!spec_.train.metrics_file.empty()) plan.evaluation_numbers += comm::OutputMail::numbers;
   plan.ring_records = comm::records_of_ring;
   plan.audit_words = comm::AuditBoard::words_of_row(plan.parameters, static_cast<int64_t>(places_.model.num_buffers()),
                                                     est::generator_state_bytes() + est::cuda_generator_state_bytes);

@@ -183,9 +183,6 @@ void check_hosts(const Devices& devices, const spec::JobSpec& spec, const std::s
   if (spec.job.determinism == spec::Determinism::d0)
     throw Error(Fault::infeasible, "at D0 the order of sums depends on the placement; several hosts keep to the tree")
         .advise("use job.determinism = \"D1\"");
-  if (!spec.train.metrics_file.empty())
-    throw Error(Fault::infeasible, "train.metrics_file needs all outputs of an evaluation on one host")
-        .advise("train on one host; or without train.metrics_file on several, and then `estrain evaluate RUN --write`");
   if (spec.elastic.mode == spec::ElasticMode::automatic)
     throw Error(Fault::infeasible, "elastic.mode \"auto\" does not know several hosts yet")
         .advise("use elastic.mode = \"manual\" and `estrain resize`");

@@ -50,8 +50,7 @@ std::vector<std::string> other_hosts(const Devices& devices, const std::string& 
 Assignment on_own_host(const Assignment& assignment, const std::string& own);
 // Tells whether a launcher on this host has a worker on its own host; true for an empty list.
 bool can_be_led(const Devices& devices, const std::string& own);
-// Refuses a job over several hosts with no worker on the launcher's own host, with D0, with train.metrics_file, or with
-// elastic.mode "auto".
+// Refuses a job over several hosts with no worker on the launcher's own host, with D0, or with elastic.mode "auto".
 void check_hosts(const Devices& devices, const spec::JobSpec& spec, const std::string& own);
 
 // Tells whether the devices give the same bits with any kernels: all GPUs count as one kind; workers find out whether

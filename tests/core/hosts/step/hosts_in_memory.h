@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/hosts/step/step_exchange.h"
+#include "core/state/comm/output_mail.h"
 #include "core/state/comm/stage_control.h"
 #include "core/state/comm/sums/partial_sum.h"
 
@@ -51,6 +52,7 @@ class Host : public StepOutbox {
     wanted.digests = static_cast<int64_t>(manifest_.digest_names.size());
     wanted.evaluation_samples = samples;
     wanted.evaluation_columns = 2;
+    wanted.evaluation_numbers = samples > 0 ? 3 + comm::OutputMail::numbers : 0;
     wanted.ring_records = 8;
     memory.lay_out(wanted);
     memory.set_ready();

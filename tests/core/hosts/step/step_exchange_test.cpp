@@ -132,6 +132,60 @@ TEST_CASE("results of an evaluation reach every host, each from whose workers ha
   }
 }
 
+// Plays the last worker of a host: the results of an evaluation, then rounds of mail. What a host writes in a round
+// depends on host and round.
+class Correspondent {
+ public:
+  static constexpr uint64_t rounds = 6;
+  static std::byte written_by(size_t host, uint64_t round) { return static_cast<std::byte>(16 * host + round); }
+
+  explicit Correspondent(Host& host) : host_(host) {}
+
+  bool is_done() const { return round_ > rounds && host_.answered(); }
+  // Returns false if the host waits for others.
+  bool step(size_t hosts) {
+    if (is_done() || !host_.answered()) return false;
+    comm::OutputMail mail(host_.memory.evaluation());
+    if (round_ > 1) check(mail, hosts);
+    if (round_ > rounds) return false;
+    mail.set_round(round_);
+    if (round_ > 0) std::ranges::fill(mail.slot(mail.own(), hosts), written_by(host_.plan.own, round_));
+    ++round_;
+    host_.ask(comm::HostAsk::evaluation, 5);
+    return true;
+  }
+  void check(const comm::OutputMail& mail, size_t hosts) const {
+    CHECK(mail.hosts() == hosts);
+    CHECK(mail.own() == host_.plan.own);
+    for (size_t other = 0; other < hosts; ++other) {
+      const auto slot = mail.slot(other, hosts);
+      CHECK(std::ranges::all_of(slot, [&](std::byte each) { return each == written_by(other, round_ - 1); }));
+    }
+  }
+
+ private:
+  Host& host_;
+  uint64_t round_ = 0;  // the next; 0: the results
+};
+
+TEST_CASE("rounds of mail behind the results of an evaluation reach every host, though hosts are a round apart") {
+  for (const size_t count : {2, 3, 6}) {
+    CAPTURE(count);
+    Hosts hosts(Split(count, std::vector<int64_t>{1}), count, 5, 9);
+    std::vector<Correspondent> all;
+    for (const auto& host : hosts.all) all.emplace_back(*host);
+    hosts.deliver([&] {
+      bool more = false;
+      for (Correspondent& each : all) more = each.step(count) || more;
+      return more;
+    });
+    for (size_t host = 0; host < count; ++host) {
+      CHECK(all[host].is_done());
+      all[host].check(comm::OutputMail(hosts[host].memory.evaluation()), count);
+    }
+  }
+}
+
 TEST_CASE("frames that are not of the step that is due, or of no kind of a step, are refused") {
   Hosts hosts({{1}, {1}}, 1);
   StepExchange& exchange = *hosts[0].exchange;
