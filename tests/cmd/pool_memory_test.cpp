@@ -86,5 +86,23 @@ TEST_CASE("jobs that overfill the host together run one after another, and say t
   CHECK(pool.log().find("waits for memory: it needs") != std::string::npos);
 }
 
+TEST_CASE("a job whose check waits for memory says so, and is checked when there is memory") {
+  const ScratchFolder folder;
+  const std::string large = folder.write("large.toml", job_of(1500, 100'000)),
+                    small = folder.write("small.toml", job_of(16, 10));
+  const double memory = 1.2 * needs_of(large);
+  Pool pool(folder / "pool",
+            {"--devices", "cpu*2", "--policy", "fifo", "--round", "0.5", "--memory", fmt::format("{:.0f}", memory)});
+  const int64_t first = pool.submit(large);
+  pool.wait_for(first, "running");
+  const int64_t second = pool.submit(small);
+  const auto reason = [&] { return pool.job(second).at("reason").get<std::string>(); };
+  wait_until("word that the check waits",
+             [&] { return reason().starts_with("waits for memory to be checked: a check may take "); });
+  CHECK(reason().ends_with(" are left on the daemon's host"));
+  CHECK(pool.ask("cancel", {std::to_string(first)}).code == 0);
+  pool.wait_for(second, "done");
+}
+
 }  // namespace
 }  // namespace estrain::testing

@@ -99,6 +99,18 @@ struct Checked {  // the answer to CheckJob
   ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work, mini_batches, gradient_bytes, memory,
                  program)
 };
+// News of the check of a job in Phase::checking, for the job's reason; decides nothing.
+struct CheckBegan {
+  static constexpr std::string_view name = "check_began";
+  JobId job = 0;
+  ESTRAIN_FIELDS(job)
+};
+struct CheckWaits {  // for memory of the daemon's host (has_memory_for_check())
+  static constexpr std::string_view name = "check_waits";
+  JobId job = 0;
+  int64_t at_work = 0;  // checks of other jobs
+  ESTRAIN_FIELDS(job, at_work)
+};
 struct TrainingBegan {
   static constexpr std::string_view name = "training_began";
   JobId job = 0;
@@ -235,8 +247,8 @@ struct HostVanished {
 };
 
 using Event = std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, ReleaseAsked,
-                           PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, TrainingBegan, Progressed,
-                           DevicesChanged, BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned, Moved,
-                           CoresKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
+                           PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, CheckBegan, CheckWaits,
+                           TrainingBegan, Progressed, DevicesChanged, BatchInForce, BatchRefused, JobEnded,
+                           FoundAtWork, Orphaned, Moved, CoresKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
 
 }  // namespace estrain::dispatch

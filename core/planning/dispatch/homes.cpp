@@ -51,7 +51,7 @@ struct Room {
   int64_t devices;
 };
 
-std::vector<Room> rooms_for(const State& state, const Job& job, const std::string& type) {
+std::vector<Room> rooms_for(const State& state, const Job& job, const std::string& type, const AllHeld& held) {
   std::vector<Room> rooms;
   for (const std::string& group : groups_of(state)) {
     const bool may_lead = !is_up(job.phase) || job.home.empty() || !host_in(group).empty();
@@ -59,8 +59,8 @@ std::vector<Room> rooms_for(const State& state, const Job& job, const std::strin
     const auto own = job.target.find(group);
     int64_t spare = capacity(state, group) - targeted_of(state, group);
     if (is_up(job.phase)) spare = std::min(spare, free_slots(state, group));
-    const int64_t devices =
-        std::min(spare + (own == job.target.end() ? 0 : own->second), workers_with_memory(state, job, host_in(group)));
+    const int64_t devices = std::min(spare + (own == job.target.end() ? 0 : own->second),
+                                     workers_with_memory(state, job, host_in(group), held));
     if (devices > 0) rooms.push_back({group, devices});
   }
   // The home first, and of equal rooms those where the job has devices: fewer processes start.
@@ -94,11 +94,11 @@ enum class Packing {
   of_agents,  // none of the daemon's own host
 };
 
-Target packed_on(const State& state, const Job& job, Packing packing) {
+Target packed_on(const State& state, const Job& job, Packing packing, const AllHeld& held) {
   Target counts, result;
   for (const auto& [group, count] : job.target) counts[type_in(group)] += count;
   for (const auto& [type, count] : counts) {
-    std::vector<Room> rooms = rooms_for(state, job, type);
+    std::vector<Room> rooms = rooms_for(state, job, type, held);
     if (packing == Packing::of_agents)
       std::erase_if(rooms, [](const Room& room) { return host_in(room.group).empty(); });
     bool takes_first = packing == Packing::from_home && !rooms.empty() && host_in(rooms.front().group) == job.home;
@@ -118,8 +118,8 @@ auto is_closed_to(const State& state, const Job& job) {
   return [&](const auto& entry) { return !is_open_to(state, job, host_in(entry.first)); };
 }
 
-void place(const State& state, Job& job) {
-  job.target = packed(state, job);
+void place(const State& state, Job& job, const AllHeld& held) {
+  job.target = packed(state, job, held);
   if (std::ranges::none_of(job.target, is_closed_to(state, job))) return;
   job.target.clear();
   job.reason = job.request.alone ? "waits for a host to itself" : "waits: another job is alone on the hosts with room";
@@ -132,11 +132,11 @@ void keep_off_closed_hosts(const State& state, Job& job) {
 }
 
 // The other waiting jobs are placed later.
-void place_alone(const State& state, Job& job, const std::vector<Job*>& jobs) {
+void place_alone(const State& state, Job& job, const std::vector<Job*>& jobs, const AllHeld& held) {
   std::map<Job*, Target> later;
   for (Job* other : jobs)
     if (other->phase == Phase::waiting && !other->request.alone) later[other] = std::exchange(other->target, {});
-  place(state, job);
+  place(state, job, held);
   for (auto& [other, target] : later) other->target = std::move(target);
 }
 
@@ -159,15 +159,16 @@ Gathering gathering_on(const DispatchTurn& turn, const JobSpeeds& speeds, Job& j
   };
   const double charge = turn.state.charge > 0 ? turn.state.charge : turn.settings.first_charge;
   const double cost = can_lead(job.home, close) ? charge : kMoveOfHome * charge;
-  const plan::ChangeWorth verdict = plan::weigh({.step_seconds_now = seconds_on(hosts),
-                                                 .step_seconds_then = seconds_on(fewer),
-                                                 .steps_left = std::max<int64_t>(0, job.request.total_steps - job.step),
-                                                 .cost_seconds = cost});
+  const plan::ChangeWorth verdict =
+      plan::weigh({.step_seconds_now = seconds_on(hosts),
+                   .step_seconds_then = seconds_on(fewer),
+                   .steps_left = std::max<int64_t>(0, job.request.total_steps - job.step),
+                   .cost_seconds = cost});
   if (!verdict.worth) return {};
   return {&job, std::move(close), verdict.gain_seconds - cost};
 }
 
-Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job& job) {
+Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job& job, const AllHeld& held) {
   const bool is_settled = job.phase == Phase::running && !job.request.background && !job.is_leaderless &&
                           job.batch.wanted == 0 && job.target == held_by(turn.state, job.id);
   if (!is_settled || job.target.size() < 2 || turn.now < job.no_growth_before) return {};
@@ -175,13 +176,13 @@ Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job
   const auto is_other = [&](const auto& entry) { return type_in(entry.first) != type; };
   if (std::ranges::any_of(job.target, is_other)) return {};
   const JobSpeeds speeds = shared.speeds_of(job);
-  Gathering at_home = gathering_on(turn, speeds, job, packed_on(turn.state, job, Packing::from_home));
+  Gathering at_home = gathering_on(turn, speeds, job, packed_on(turn.state, job, Packing::from_home, held));
   // A job that stops to move has no devices for a moment: a waiting job could take them.
   const auto waits = [](const auto& entry) {
     return entry.second.phase == Phase::waiting && !entry.second.request.background;
   };
   if (std::ranges::any_of(turn.state.jobs, waits)) return at_home;
-  Gathering anywhere = gathering_on(turn, speeds, job, packed_on(turn.state, job, Packing::anywhere));
+  Gathering anywhere = gathering_on(turn, speeds, job, packed_on(turn.state, job, Packing::anywhere, held));
   return anywhere.seconds > at_home.seconds ? std::move(anywhere) : std::move(at_home);
 }
 
@@ -227,15 +228,16 @@ bool is_open_to(const State& state, const Job& job, const std::string& host) {
 
 void place_together(State& state, const std::vector<Job*>& jobs) {
   state.underway.placed.clear();
+  const AllHeld held = all_held(state);
   for (const bool alone : {true, false}) {
     for (Job* job : jobs) {
       if (job->request.alone != alone || job->target.empty()) continue;
       if (job->phase != Phase::waiting) {
         keep_off_closed_hosts(state, *job);
       } else if (alone) {
-        place_alone(state, *job, jobs);
+        place_alone(state, *job, jobs, held);
       } else {
-        place(state, *job);
+        place(state, *job, held);
       }
       state.underway.placed.insert(job->id);
     }
@@ -254,19 +256,20 @@ std::optional<std::string> spare_group(const State& state, const Job& job) {
   });
 }
 
-Target packed(const State& state, const Job& job) {
-  Target close = packed_on(state, job, Packing::anywhere);
+Target packed(const State& state, const Job& job, const AllHeld& held) {
+  Target close = packed_on(state, job, Packing::anywhere, held);
   const size_t hosts = by_host(close).size();
   if (hosts < 2 || !by_host(close).contains("")) return close;
   // A job led from the daemon's own host could never leave this host.
-  const Target of_agents = packed_on(state, job, Packing::of_agents);
+  const Target of_agents = packed_on(state, job, Packing::of_agents, held);
   return by_host(of_agents).contains("") || by_host(of_agents).size() > hosts ? close : of_agents;
 }
 
 void gather_one(DispatchTurn& turn, const SharedSpeeds& shared) {
+  const AllHeld held = all_held(turn.state);
   Gathering best;
   for (auto& [id, job] : turn.state.jobs) {
-    Gathering one = gathering_of(turn, shared, job);
+    Gathering one = gathering_of(turn, shared, job, held);
     if (one.job != nullptr && (best.job == nullptr || one.seconds > best.seconds)) best = std::move(one);
   }
   if (best.job == nullptr) return;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/planning/dispatch/slots.h"
 #include "core/planning/dispatch/state.h"
 
 namespace estrain::dispatch {
@@ -35,7 +36,8 @@ std::optional<std::string> spare_group(const State& state, const Job& job);
 // and the job's own (Philly, section 2.3): on the fullest host with room for all, else on the emptiest hosts and a last
 // one with just room for the rest. A job on several hosts takes devices of the daemon's own host only if this saves a
 // host.
-Target packed(const State& state, const Job& job);
+// `held`: all_held().
+Target packed(const State& state, const Job& job, const AllHeld& held);
 
 // Takes devices on further hosts back from a job that cannot be spread. A job that can be spread, and is up, may stay
 // at home: in exchange for devices elsewhere, the job gets spare devices at home.

@@ -80,6 +80,15 @@ Target held_by(const State& state, JobId id) {
   return held;
 }
 
+AllHeld all_held(const State& state) {
+  AllHeld held;
+  for (const Slot& slot : state.slots) {
+    if (slot.holder != 0) ++held[slot.holder][slot.group()];
+    if (slot.guest != 0) ++held[slot.guest][slot.group()];
+  }
+  return held;
+}
+
 std::vector<std::string> groups_of(const State& state) {
   std::vector<std::string> groups;
   for (const Slot& slot : state.slots) {

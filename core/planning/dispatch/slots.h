@@ -1,6 +1,7 @@
 #pragma once
 // The devices of a pool, their holders and their number.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ int64_t free_slots(const State& state, const std::string& group, const Job& job)
 int64_t held(const State& state, JobId id, const std::string& group);
 int64_t held_in_all(const State& state, JobId id);
 Target held_by(const State& state, JobId id);
+// The devices that jobs, holders and guests, are on. A walk over all devices: made once for many questions.
+using AllHeld = std::map<JobId, Target>;
+AllHeld all_held(const State& state);
 // Returns the groups of devices for jobs, in the order in which the devices came.
 std::vector<std::string> groups_of(const State& state);
 

@@ -9,6 +9,7 @@
 #include "core/planning/dispatch/action.h"
 #include "core/planning/dispatch/event.h"
 #include "core/planning/dispatch/shared_speeds.h"
+#include "core/planning/dispatch/slots.h"
 #include "core/planning/dispatch/state.h"
 #include "core/planning/scheduling/policy.h"
 
@@ -62,6 +63,8 @@ void on(DispatchTurn& turn, const Orphaned& event);
 void on(DispatchTurn& turn, const Moved& event);
 void on(DispatchTurn& turn, const CoresKnown& event);
 void on(DispatchTurn& turn, const MemoryKnown& event);
+void on(DispatchTurn& turn, const CheckBegan& event);
+void on(DispatchTurn& turn, const CheckWaits& event);
 void on(DispatchTurn& turn, const HostLinkMeasured& event);
 void on(DispatchTurn& turn, const HostVanished& event);
 
@@ -84,8 +87,8 @@ void learn_memory(const State& state, Job& job, const Progressed& event);
 void double_memory(DispatchTurn& turn, Job& job);
 // Returns the most workers of the job that the host's memory has room for, beside other jobs:
 // waiting jobs count by their targets, jobs that are up by the devices they keep. A large number if the memory of the
-// host, or the job's need, is not known.
-int64_t workers_with_memory(const State& state, const Job& job, const std::string& host);
+// host, or the job's need, is not known. `held`: all_held().
+int64_t workers_with_memory(const State& state, const Job& job, const std::string& host, const AllHeld& held);
 // The same, of an empty host.
 int64_t workers_on_empty(const State& state, const Job& job, const std::string& host);
 // Returns whether the hosts have memory for the job on these devices now, beside what other jobs hold. Guests count

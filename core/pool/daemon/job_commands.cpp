@@ -272,10 +272,12 @@ bool Checks::has_waited_long() const {
 
 void Checks::start() {
   if (waiting_.empty() || std::ssize(processes_) >= dispatch::kChecksAtOnce) return;
-  if (!dispatch::has_memory_for_check(dispatcher_.state(), std::ssize(processes_)) && !has_waited_long()) return;
+  if (!dispatch::has_memory_for_check(dispatcher_.state(), std::ssize(processes_)) && !has_waited_long())
+    return say_that_checks_wait();
   const dispatch::JobId id = waiting_.front();
   waiting_.pop_front();
   first_since_ = MonotonicClock::now();
+  said_.erase(id);
   if (job_of(id).phase != dispatch::Phase::checking) return start();
   std::filesystem::remove(directory_.check_log(id));
   try {
@@ -283,8 +285,14 @@ void Checks::start() {
         own_command({"check", directory_.spec(id), "--run", directory_.run(id), "--json"}, directory_.check_log(id)));
   } catch (const Error& error) {
     dispatcher_.tell(dispatch::Checked{id, false, error.message()});
-    start();
+    return start();
   }
+  dispatcher_.tell(dispatch::CheckBegan{id});
+}
+
+void Checks::say_that_checks_wait() {
+  for (const dispatch::JobId id : waiting_)
+    if (said_.insert(id).second) dispatcher_.tell(dispatch::CheckWaits{id, std::ssize(processes_)});
 }
 
 void Checks::on_ended(dispatch::JobId id) {

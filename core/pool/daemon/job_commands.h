@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,14 @@ class Checks {
 
   const dispatch::Job& job_of(dispatch::JobId id) const { return dispatcher_.state().jobs.at(id); }
   bool has_waited_long() const;
+  void say_that_checks_wait();
 
   PoolDispatcher& dispatcher_;
   const PoolDirectory& directory_;
   std::deque<dispatch::JobId> waiting_;
   MonotonicTime first_since_{};  // the first has waited since then
   std::map<dispatch::JobId, ChildProcess> processes_;
+  std::set<dispatch::JobId> said_;  // waiting jobs that the dispatcher knows to wait for memory
 };
 
 class JobCommands {

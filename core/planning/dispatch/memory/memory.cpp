@@ -71,16 +71,6 @@ int64_t workers_in(double bytes, const NeededMemory& needs) {
   return std::max<int64_t>(1, workers);
 }
 
-// Devices in use, by job.
-std::map<JobId, Target> all_held(const State& state) {
-  std::map<JobId, Target> held;
-  for (const Slot& slot : state.slots) {
-    if (slot.holder != 0) ++held[slot.holder][slot.group()];
-    if (slot.guest != 0) ++held[slot.guest][slot.group()];
-  }
-  return held;
-}
-
 Target common_part(const Target& one, const Target& other) {
   Target both;
   for (const auto& [group, count] : one) {
@@ -96,7 +86,7 @@ bool is_closed_by_aside(const State& state, const Job& job, const std::string& h
 }
 
 // A running job's devices as far as the job keeps them; a waiting job's target.
-Target certain(const Job& job, const std::map<JobId, Target>& held) {
+Target certain(const Job& job, const AllHeld& held) {
   if (!is_up(job.phase)) return job.target;
   const auto at = held.find(job.id);
   return at == held.end() ? Target() : common_part(job.target, at->second);
@@ -112,8 +102,7 @@ double left_beside(const State& state, const Job& job, double memory, WorkersOf 
   return memory;
 }
 
-double left_beside(const State& state, const Job& job, const std::string& host, double memory) {
-  const std::map<JobId, Target> held = all_held(state);
+double left_beside(const State& state, const Job& job, const std::string& host, double memory, const AllHeld& held) {
   return left_beside(state, job, memory, [&](const Job& other) {
     const bool is_placed = other.phase != Phase::waiting || state.underway.placed.contains(other.id);
     return is_placed ? workers_on(certain(other, held), host) : 0;
@@ -250,7 +239,7 @@ class MemoryFit {
 
   State& state_;
   const std::vector<Job*>& jobs_;
-  const std::map<JobId, Target> held_;
+  const AllHeld held_;
   std::set<JobId> planned_;  // jobs that count by their targets
 };
 
@@ -278,6 +267,13 @@ double largest_memory(const State& state) {
   for (const std::string& group : groups_of(state))
     most = std::max(most, memory_of(state, host_in(group)).value_or(std::numeric_limits<double>::infinity()));
   return most;
+}
+
+// Returns what jobs and checks at work leave of the memory of the daemon's host.
+double left_for_check(const State& state, double memory, int64_t at_work) {
+  memory -= static_cast<double>(at_work) * check_bytes(state);
+  for (const auto& [id, has] : all_held(state)) memory -= state.jobs.at(id).memory.needs.with(workers_on(has, ""));
+  return memory;
 }
 
 std::string text_of(double bytes) { return format_bytes(static_cast<uint64_t>(std::max(0.0, bytes))); }
@@ -323,16 +319,19 @@ int64_t workers_on_empty(const State& state, const Job& job, const std::string& 
   return memory ? workers_in(*memory, job.memory.needs) : kAnyNumber;
 }
 
-int64_t workers_with_memory(const State& state, const Job& job, const std::string& host) {
+int64_t workers_with_memory(const State& state, const Job& job, const std::string& host, const AllHeld& held) {
   const std::optional<double> memory = memory_beside_checks(state, host);
   if (!memory || !job.memory.needs.are_known()) return kAnyNumber;
-  if (is_closed_by_aside(state, job, host)) return is_up(job.phase) ? workers_on(held_by(state, job.id), host) : 0;
-  return workers_in(left_beside(state, job, host, *memory), job.memory.needs);
+  if (is_closed_by_aside(state, job, host)) {
+    const auto own = held.find(job.id);
+    return is_up(job.phase) && own != held.end() ? workers_on(own->second, host) : 0;
+  }
+  return workers_in(left_beside(state, job, host, *memory, held), job.memory.needs);
 }
 
 bool has_memory_for(const State& state, const Job& job, const Target& devices) {
   if (state.memory.empty() || !job.memory.needs.are_known()) return true;
-  const std::map<JobId, Target> held = all_held(state);
+  const AllHeld held = all_held(state);
   const auto own = held.find(job.id);
   for (const std::string& host : hosts_of(devices)) {
     const std::optional<double> memory = memory_beside_checks(state, host);
@@ -351,10 +350,22 @@ bool has_memory_for(const State& state, const Job& job, const Target& devices) {
 
 bool has_memory_for_check(const State& state, int64_t at_work) {
   const std::optional<double> memory = memory_of(state, "");
-  if (!memory) return true;
-  double used = static_cast<double>(at_work + 1) * check_bytes(state);
-  for (const auto& [id, has] : all_held(state)) used += state.jobs.at(id).memory.needs.with(workers_on(has, ""));
-  return holds(*memory, used);
+  return !memory || holds(left_for_check(state, *memory, at_work), check_bytes(state));
+}
+
+void on(DispatchTurn& turn, const CheckBegan& event) {
+  Job& job = job_of(turn.state, event.job);
+  if (job.phase == Phase::checking) job.reason = "is being checked";
+}
+
+void on(DispatchTurn& turn, const CheckWaits& event) {
+  const State& state = turn.state;
+  Job& job = job_of(turn.state, event.job);
+  const std::optional<double> memory = memory_of(state, "");
+  if (job.phase != Phase::checking || !memory) return;
+  job.reason = fmt::format("waits for memory to be checked: a check may take {}, and {} of {} are left on {}",
+                           text_of(check_bytes(state)), text_of(left_for_check(state, *memory, event.at_work)),
+                           text_of(*memory), name_of(""));
 }
 
 bool has_memory_for_guest(const State& state, const Job& guest, const std::string& host) {
@@ -376,6 +387,7 @@ std::vector<JobId> fit_memory(DispatchTurn& turn, const std::vector<Job*>& jobs)
 void set_memory_aside(DispatchTurn& turn, const std::vector<Job*>& jobs, const std::vector<JobId>& refused) {
   State& state = turn.state;
   if (state.underway.aside.job != 0) return;
+  const AllHeld held = all_held(state);
   for (const JobId id : refused) {
     const Job& job = state.jobs.at(id);
     if (job.memory.waits_since <= 0 || turn.now < job.memory.waits_since + turn.settings.memory_patience) continue;
@@ -384,7 +396,7 @@ void set_memory_aside(DispatchTurn& turn, const std::vector<Job*>& jobs, const s
       const std::string host = host_in(group);
       const std::optional<double> memory = memory_of(state, host);
       if (!memory || type_in(group) != job.request.type || workers_on_empty(state, job, host) == 0) continue;
-      const double left = left_beside(state, job, host, *memory);
+      const double left = left_beside(state, job, host, *memory, held);
       if (state.underway.aside.job == 0 || left > most) most = left, state.underway.aside = {id, host, {}};
     }
     if (state.underway.aside.job == 0) continue;
@@ -398,12 +410,13 @@ void set_memory_aside(DispatchTurn& turn, const std::vector<Job*>& jobs, const s
 
 void let_wait_for_memory(DispatchTurn& turn, Job& job) {
   const State& state = turn.state;
+  const AllHeld held = all_held(state);
   std::string roomiest;
   double most = -std::numeric_limits<double>::infinity();
   for (const std::string& group : groups_of(state)) {
     const std::optional<double> memory = memory_of(state, host_in(group));
     if (!memory || type_in(group) != job.request.type) continue;
-    if (const double left = left_beside(state, job, host_in(group), *memory); left > most)
+    if (const double left = left_beside(state, job, host_in(group), *memory, held); left > most)
       most = left, roomiest = host_in(group);
   }
   job.target.clear();

@@ -208,6 +208,27 @@ TEST_CASE("a guest takes memory that is left, and leaves where another job needs
   CHECK(world.job(third).phase == Phase::waiting);
 }
 
+TEST_CASE("a job says what its check waits for, with figures, until the check begins") {
+  FakeWorld world("fifo", 3, {.memory = {{"", 4 * kGiB}}});
+  submit(world, of_worker(2.5, 0.5));
+  world.tell(Submitted{Request()});
+  const JobId next = world.state().last_job;
+  CHECK(world.job(next).reason == "waits to be checked");
+  world.tell(CheckWaits{next, 0});
+  CHECK(
+      world.job(next).reason ==
+      "waits for memory to be checked: a check may take 3.0 GiB, and 1.0 GiB of 4.0 GiB are left on the daemon's host");
+  world.tell(CheckWaits{next, 1});
+  CHECK(world.job(next).reason.find("and 0 B of 4.0 GiB are left") != std::string::npos);
+  world.tell(CheckBegan{next});
+  CHECK(world.job(next).reason == "is being checked");
+  world.tell(CancelAsked{next});
+  const std::string after = world.job(next).reason;
+  world.tell(CheckWaits{next, 0});
+  world.tell(CheckBegan{next});
+  CHECK(world.job(next).reason == after);
+}
+
 TEST_CASE("a check takes memory of the daemon's host: it waits for jobs there, and jobs wait for it") {
   FakeWorld world("fifo", 3, {.memory = {{"", 4 * kGiB}}});
   CHECK(has_memory_for_check(world.state(), 0));
