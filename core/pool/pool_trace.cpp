@@ -104,6 +104,12 @@ PastJob past_of(const Job& job, double first) {
   if (past.request.deadline) *past.request.deadline -= first;
   past.mini_batch = job.speeds.expected() / job.owners_steps();
   past.work = job.work;
+  past.program = job.memory.program;
+  if (job.request.early_stop) {
+    past.most_steps = job.request.total_steps;
+    past.request.total_steps = job.step;
+    past.evaluations = job.evaluations.kept;
+  }
   past.lost = job.lost / changes;
   past.seen = seen_of(job);
   past.paces = paces_of(job, first);

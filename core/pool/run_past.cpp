@@ -19,6 +19,7 @@ struct LastEvents {
   std::string last;  // start, finished, stopped, failed; empty: no event
   std::string why, evidence, cause, fault_class;
   int64_t step = 0;
+  bool is_early = false;  // of "finished": by early_stop
 };
 
 LastEvents last_events(const std::string& run) {
@@ -31,7 +32,8 @@ LastEvents last_events(const std::string& run) {
               text_in(event, "evidence").value_or(""),
               text_in(event, "cause").value_or(""),
               text_in(event, "class").value_or(""),
-              whole_in(event, "step").value_or(0)};
+              whole_in(event, "step").value_or(0),
+              event.contains("early") && event.at("early") == true};
   });
   return events;
 }
@@ -74,6 +76,12 @@ Ended by_table(const LastEvents& events, const std::optional<ChildEnd>& ended, c
           .files = files_named_in(events.why + "\n" + events.evidence + "\n" + words, inputs)};
 }
 
+Ended finished(const LastEvents& events) {
+  return {.how = Ended::How::done,
+          .reason = events.is_early ? "ended early: evaluations no longer got better" : "all steps are done",
+          .step = events.step};
+}
+
 Ended vanished(const std::optional<ChildEnd>& ended, const std::string& why) {
   const Ruling ruling = ruling_of({}, ended, "");
   return {.how = Ended::How::vanished, .reason = why, .cause = ruling.cause, .fault_class = ruling.fault_class};
@@ -99,13 +107,13 @@ std::string last_words(const std::string& log) {
 Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log,
               const std::vector<std::string>& inputs) {
   const LastEvents events = last_events(run);
-  if (ended && !ended->signaled && ended->code == 0) return {Ended::How::done, "all steps are done"};
+  if (ended && !ended->signaled && ended->code == 0) return finished(events);
   if (ended && !ended->signaled && ended->code == exit_code(Fault::interrupted))
     return {Ended::How::stopped, events.why, 1, events.step};
   if (ended && ended->signaled) return vanished(ended, "its launcher was ended by " + ended->text());
   if (ended && somebody_is_at_work(run)) return {Ended::How::never_began, last_words(log), 2};
   if (ended) return by_table(events, ended, log, inputs);
-  if (events.last == "finished") return {Ended::How::done, "all steps are done"};
+  if (events.last == "finished") return finished(events);
   if (events.last == "stopped") return {Ended::How::stopped, events.why, 1, events.step};
   if (events.last == "failed") return by_table(events, ended, log, inputs);
   return vanished(ended, "its launcher is gone without a word");

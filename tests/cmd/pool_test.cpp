@@ -6,10 +6,13 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <map>
+#include <sstream>
 
 #include "command.h"
 #include "core/base/files/files.h"
 #include "core/formats/sqlite/database.h"
+#include "core/state/record/logs/metrics.h"
 #include "edited_file.h"
 #include "file_limit.h"
 #include "in_time.h"
@@ -63,6 +66,48 @@ TEST_CASE("jobs share devices, the daemon is killed, devices are taken and lent:
     check_like_alone(folder, pool, second, {lenet});
     check_like_alone(folder, pool, third, with({image}, image_steps));
   });
+}
+
+// Ends by evaluations that get no better, long before its last step.
+std::string early_job(int64_t seed) {
+  return fmt::format(
+      "[job]\nname = \"early\"\nseed = {}\nests = 2\n[model]\nname = \"mlp\"\nhidden = [24]\n"
+      "classes = 10\n[data]\nformat = \"synthetic\"\nshape = [24]\nsamples = 96\nbatch = 4\n"
+      "[optimizer]\nname = \"sgd\"\nlr = 0.5\nmomentum = 0.9\n[train]\nsteps = 4000\neval_every = 2\n"
+      "[early_stop]\npatience = 2\n",
+      seed);
+}
+
+TEST_CASE("a pool hears of the evaluations of jobs with an early stop, and counts the steps that they made") {
+  const ScratchFolder folder;
+  Pool pool(folder / "pool", {"--devices", "cpu", "--policy", "srtf", "--round", "1"});
+  for (const int64_t seed : {3, 4}) pool.submit(folder.write(fmt::format("{}.toml", seed), early_job(seed)));
+  std::map<int64_t, Json> lines;
+  for (const int64_t id : {1, 2}) pool.wait_for(id, "done");
+  const std::string trace = folder.write("trace.jsonl", pool.ask("trace").text);
+  std::istringstream texts(read_file(trace));
+  for (std::string text; std::getline(texts, text);) {
+    const Json line = Json::parse(text);
+    if (line.contains("job")) lines[line.at("job").get<int64_t>()] = line;
+  }
+  for (const int64_t id : {1, 2}) {
+    INFO(lines[id].dump());
+    const int64_t last = last_step(pool.run(id));
+    REQUIRE(last < 4000);
+    CHECK(pool.job(id).at("step") == last);
+    CHECK(pool.job(id).at("reason") == "ended early: evaluations no longer got better");
+    CHECK(lines[id].at("steps") == last);
+    CHECK(lines[id].at("most_steps") == 4000);
+    CHECK(lines[id].at("program").get<std::string>() != "");
+    const auto evaluations = record::read_metrics(pool.run(id) + "/metrics.jsonl").evaluations;
+    REQUIRE(lines[id].at("evaluations").size() == evaluations.size());
+    CHECK(lines[id].at("evaluations").back() ==
+          Json({last, evaluations.back().loss, evaluations.back().accuracy, evaluations.back().loss}));
+  }
+  const Ended replayed = estrain({"simulate", trace, "--policy", "srtf", "--json", "-"});
+  INFO(replayed.shown());
+  REQUIRE(replayed.code == 0);
+  CHECK(Json::parse(replayed.text).at(0).contains("end_error_half_way"));
 }
 
 size_t changes_asked(const Pool& pool) {

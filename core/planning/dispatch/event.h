@@ -127,6 +127,12 @@ struct Progressed {  // decides nothing: the next TimePassed does
   double worker_bytes = 0;                          // of the job's largest worker at its peak; 0: not known
   ESTRAIN_FIELDS(job, step, total_steps, step_seconds, devices, devices_at_work, mini_batches, worker_bytes)
 };
+struct Evaluated {  // a job with an early stop; decides nothing: the next TimePassed does
+  static constexpr std::string_view name = "evaluated";
+  JobId job = 0;
+  Evaluation result;
+  ESTRAIN_FIELDS(job, result)
+};
 struct DevicesChanged {  // the answer to GrowJob or ShrinkJob, or a loss of devices
   static constexpr std::string_view name = "devices_changed";
   JobId job = 0;
@@ -167,7 +173,8 @@ struct Ended {
   } how = How::done;
   std::string reason = {};
   double back_off = 1;  // s; of `faulty`: the pause before the first retry
-  int64_t step = 0;     // of `stopped`: the checkpoint's step; 0: not known
+  // Of `stopped`: the checkpoint's step; of `done`: the last, which an early stop may have made earlier; 0: not known.
+  int64_t step = 0;
   // Of a failure: an id of the fault table and its class (core/run/faults), and the job's files that the failure names.
   std::string cause = {}, fault_class = {};
   std::vector<std::string> files = {};
@@ -248,7 +255,7 @@ struct HostVanished {
 
 using Event = std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, ReleaseAsked,
                            PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, CheckBegan, CheckWaits,
-                           TrainingBegan, Progressed, DevicesChanged, BatchInForce, BatchRefused, JobEnded,
+                           TrainingBegan, Progressed, Evaluated, DevicesChanged, BatchInForce, BatchRefused, JobEnded,
                            FoundAtWork, Orphaned, Moved, CoresKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
 
 }  // namespace estrain::dispatch

@@ -162,7 +162,7 @@ Gathering gathering_on(const DispatchTurn& turn, const JobSpeeds& speeds, Job& j
   const plan::ChangeWorth verdict =
       plan::weigh({.step_seconds_now = seconds_on(hosts),
                    .step_seconds_then = seconds_on(fewer),
-                   .steps_left = std::max<int64_t>(0, job.request.total_steps - job.step),
+                   .steps_left = static_cast<int64_t>(foreseen_end(turn.state, job).steps),
                    .cost_seconds = cost});
   if (!verdict.worth) return {};
   return {&job, std::move(close), verdict.gain_seconds - cost};

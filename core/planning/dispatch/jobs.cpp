@@ -247,7 +247,9 @@ void on(DispatchTurn& turn, const JobEnded& event) {
   account(state, now);
   Job& one = job_of(state, id);
   const bool was_killed = state.underway.killed.erase(id) > 0;
-  see_last(state, one, end.how == Ended::How::done ? one.request.total_steps : end.step, now);
+  // A job that is done has made all of its steps, unless its end tells a step: an early stop.
+  const bool is_whole = end.how == Ended::How::done && end.step == 0;
+  see_last(state, one, is_whole ? one.request.total_steps : end.step, now);
   one.batch.wanted = 0;
   one.company = {};
   one.home.clear();
@@ -259,7 +261,7 @@ void on(DispatchTurn& turn, const JobEnded& event) {
   one.beside = 0;
   if (is_over(one.phase)) return wake(turn, one);
   if (end.how == Ended::How::done) {
-    one.step = std::max(one.step, one.request.total_steps);
+    if (one.request.early_stop) state.underway.ends_are_stale = true;
     finish(turn, one, Phase::done, end, devices);
   } else if (one.is_unwanted) {
     finish(turn, one, Phase::cancelled, {.how = end.how, .reason = "cancelled"}, devices);

@@ -19,8 +19,8 @@ namespace {
 // A policy's view of a real job's speed.
 class RealOutlook : public scheduling::Outlook {
  public:
-  RealOutlook(const Job& job, JobSpeeds speeds, const scheduling::Cluster& cluster)
-      : job_(job), speeds_(std::move(speeds)), cluster_(cluster) {}
+  RealOutlook(const Job& job, JobSpeeds speeds, const ForeseenEnd& end, const scheduling::Cluster& cluster)
+      : job_(job), speeds_(std::move(speeds)), end_(end), cluster_(cluster) {}
 
   double seconds_left(const scheduling::Shape& shape) const override {
     DeviceSet devices;
@@ -39,13 +39,10 @@ class RealOutlook : public scheduling::Outlook {
     return speeds_.step_seconds({cluster_.types()[0], devices, std::max(1, shape.hosts[0])}, job_.request.ests);
   }
 
-  double steps_left() const override {
-    constexpr int64_t kUnknownSteps = 1000;
-    const int64_t total = job_.request.total_steps > 0 ? job_.request.total_steps : job_.step + kUnknownSteps;
-    return static_cast<double>(std::max<int64_t>(1, total - job_.step));
-  }
+  double steps_left() const override { return end_.steps; }
 
   Epochs epochs() const override {
+    if (job_.request.early_stop) return end_.evaluations;
     if (!job_.request.batch || job_.request.batch->epochs == 0) return {};
     const auto done = static_cast<double>(job_.batch.epoch);
     return {done, static_cast<double>(job_.request.batch->epochs) - done};
@@ -54,6 +51,7 @@ class RealOutlook : public scheduling::Outlook {
  private:
   const Job& job_;
   JobSpeeds speeds_;
+  ForeseenEnd end_;
   const scheduling::Cluster& cluster_;
 };
 
@@ -189,7 +187,8 @@ void ask_policy(DispatchTurn& turn, const SharedSpeeds& shared, const std::vecto
     facts.lost = job->lost;
     facts.started = job->started;
     facts.starts = job->starts;
-    facts.outlook = &round.outlooks.emplace_back(*job, shared.speeds_of(*job), round.cluster);
+    facts.outlook =
+        &round.outlooks.emplace_back(*job, shared.speeds_of(*job), foreseen_end(state, *job), round.cluster);
   }
   std::vector<const scheduling::JobView*> facts;
   for (const scheduling::JobView& job : round.facts) facts.push_back(&job);
@@ -279,6 +278,7 @@ void assign_devices(DispatchTurn& turn) {
   state.underway.aside = {};
   std::map<JobId, Target> before;
   for (const auto& [id, job] : state.jobs) before[id] = job.target;
+  learn_ends(state);
   make_fit(state);
   give_back_owed(state, turn.now);
   const std::vector<Job*> all = queue(state, turn.now);

@@ -18,6 +18,7 @@
 #include "core/planning/plan/hosts/over_hosts.h"
 #include "core/planning/scheduling/batch_rules.h"
 #include "core/planning/scheduling/batch_times.h"
+#include "core/planning/scheduling/progress_model.h"
 
 namespace estrain::dispatch {
 
@@ -119,6 +120,37 @@ struct MemoryOfJob {
   ESTRAIN_FIELDS(needs, checked, program, peak, peak_from, shortages, waits_since)
 };
 
+// The rule by which a job ends before its last step (the spec's early_stop).
+struct EarlyStop {
+  int64_t patience = 1;     // evaluations in a row without a better result
+  double min_delta = 0;     // the least improvement that counts as better
+  bool falls = true;        // a smaller value of the metric is better
+  double samples = 1;       // of a step of the job
+  std::string metric = {};  // of an evaluation, by name
+  bool operator==(const EarlyStop&) const = default;
+  ESTRAIN_FIELDS(patience, min_delta, falls, samples, metric)
+};
+
+// A result on test data. The metric is the value of EarlyStop::metric. Not finite, or absent: 0.
+struct Evaluation {
+  int64_t step = 0;  // after which the job was evaluated
+  double loss = 0, accuracy = 0, metric = 0;
+  bool operator==(const Evaluation&) const = default;
+  ESTRAIN_FIELDS(step, loss, accuracy, metric)
+};
+
+// The evaluations of a job with an early stop, from which the pool foresees ends (foresight/foresight.cpp).
+struct EvaluationsOfJob {
+  std::vector<Evaluation> kept;  // every `stride`th from the first on, in order
+  int64_t stride = 1;
+  int64_t count = 0;  // of all
+  Evaluation last;
+  double best = 0;    // of the metric
+  int64_t worse = 0;  // evaluations in a row without a better result
+  bool operator==(const EvaluationsOfJob&) const = default;
+  ESTRAIN_FIELDS(kept, stride, count, last, best, worse)
+};
+
 // The owner's request.
 struct Request {
   std::string name, user;
@@ -131,15 +163,16 @@ struct Request {
   std::string type;                        // type of device; empty: the pool chooses (Job::is_type_open)
   bool mixes_types = false;                // at D2
   bool weighs_offers = false;              // elastic.mode = "auto": the job may decline devices
-  int64_t total_steps = 0;                 // 0: not known yet
+  int64_t total_steps = 0;                 // the most, with an early stop; 0: not known yet
   std::optional<BatchFreedom> batch = {};  // nothing: the batch is the owner's, whatever the policy
   bool one_host = false;                   // the job cannot be spread over hosts
   bool alone = false;                      // no other job may have devices on the job's hosts
   bool background = false;                 // a guest (dispatcher.h)
   std::vector<std::string> inputs = {};    // data files and folders that the job reads: absolute paths
+  std::optional<EarlyStop> early_stop = {};
   bool operator==(const Request&) const = default;
   ESTRAIN_FIELDS(name, user, priority, ests, devices, least, most, deadline, type, mixes_types, weighs_offers,
-                 total_steps, batch, one_host, alone, inputs, background)
+                 total_steps, batch, one_host, alone, inputs, background, early_stop)
 };
 
 // How long a job's steps take with guests and without (dispatcher.h), on the job's present devices.
@@ -201,13 +234,14 @@ struct Job {
   int64_t seen_step = 0;
   std::map<std::string, double> seen_in_use;  // State::in_use of the job's hosts at seen_at
   MemoryOfJob memory;
+  EvaluationsOfJob evaluations;
 
   bool operator==(const Job&) const = default;
   // What the pool's ledger keeps in the job's row (core/pool/ledger/ledger.h).
   ESTRAIN_FIELDS(id, request, submitted, phase, reason, is_type_open, gradient_bytes, work, is_unwanted, target, home,
                  owed, step, not_before, no_growth_before, failures, failed_at, attained, held, lost, told_attained,
                  told_held, released_from, starts, started, finished, speeds, batch, batch_times, seen_at, seen_devices,
-                 seen_step, company, not_beside, beside, seated, memory)
+                 seen_step, company, not_beside, beside, seated, memory, evaluations)
   // The number of steps with the owner's batch that have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;
@@ -256,6 +290,18 @@ struct Owed {
   double deadline() const { return asked + within; }
 };
 
+// Which ends the jobs that are done tell of jobs like them (foresight/foresight.cpp).
+struct LearntEnds {
+  struct OfProgram {
+    scheduling::ProgressModel model = {};
+    std::vector<JobId> jobs = {};                // that tell
+    double samples = 0;                          // until the end, the mean of the jobs
+    double least_samples = 0, most_samples = 0;  // until the end
+  };
+  std::map<std::string, OfProgram> programs;  // by MemoryOfJob::program
+  double part = 1;                            // of its most steps that a job makes, the mean over all programs
+};
+
 // Requests not carried out yet by their jobs, and when the policy was asked. Not kept between lives of the daemon: the
 // event TakenUp begins anew.
 struct Underway {
@@ -281,7 +327,9 @@ struct Underway {
     std::string host = {};
     std::set<JobId> ahead = {};  // waiting jobs before the job in the queue
   } aside = {};
-  std::set<JobId> placed;  // at this decision: waiting jobs whose hosts are chosen
+  std::set<JobId> placed;      // at this decision: waiting jobs whose hosts are chosen
+  bool ends_are_stale = true;  // a job with an early stop is done that LearntEnds do not know
+  LearntEnds ends = {};
 };
 
 inline constexpr double kDefaultTolerance = 0.05;

@@ -65,6 +65,7 @@ void on(DispatchTurn& turn, const CoresKnown& event);
 void on(DispatchTurn& turn, const MemoryKnown& event);
 void on(DispatchTurn& turn, const CheckBegan& event);
 void on(DispatchTurn& turn, const CheckWaits& event);
+void on(DispatchTurn& turn, const Evaluated& event);
 void on(DispatchTurn& turn, const HostLinkMeasured& event);
 void on(DispatchTurn& turn, const HostVanished& event);
 
@@ -105,6 +106,16 @@ void set_memory_aside(DispatchTurn& turn, const std::vector<Job*>& jobs, const s
 std::vector<JobId> fit_memory(DispatchTurn& turn, const std::vector<Job*>& jobs);
 // Says in the job's reason why the job waits for memory, and for the first time in the history, too.
 void let_wait_for_memory(DispatchTurn& turn, Job& job);
+
+// foresight/foresight.cpp
+// Learns from the jobs with an early stop that are done, if there are new ones.
+void learn_ends(State& state);
+// When a job is expected to end. Without an early stop, or with a deadline: after all of its steps.
+struct ForeseenEnd {
+  double steps = 1;                              // to come, from Job::step on
+  scheduling::Outlook::Epochs evaluations = {};  // done, and to come; both 0: none was seen, or no early stop
+};
+ForeseenEnd foreseen_end(const State& state, const Job& job);
 
 // guests/guests.cpp
 // Gives guests their devices: after a decision, and when something has happened with a guest.

@@ -28,9 +28,11 @@ class Outlook {
   virtual double step_seconds(int64_t devices) const = 0;
   virtual double steps_left() const = 0;
 
-  // Both 0 if the world does not know of epochs.
+  // Both 0 if the world does not know of epochs. The progress is distributed as Beta(done, to come), both multiplied by
+  // the confidence and at least 1 (progress_model.h).
   struct Epochs {
     double done = 0, to_come = 0;
+    double confidence = 1;
   };
   virtual Epochs epochs() const { return {}; }
 };

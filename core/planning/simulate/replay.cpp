@@ -5,12 +5,14 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/json/json_lines.h"
 #include "core/planning/dispatch/dispatcher.h"
 #include "core/planning/dispatch/slots.h"
+#include "core/planning/dispatch/turn.h"
 #include "core/planning/simulate/replayed.h"
 
 namespace estrain::simulate {
@@ -132,7 +134,9 @@ class Replay {
       if (at > now_) continue;
       checked_at_.erase(id);
       const PastJob& past = *past_[id];
-      tell(dispatch::Checked{id, true, "", past.mini_batch, past.request.total_steps, past.work});
+      dispatch::Checked checked{id, true, "", past.mini_batch, past.known_steps(), past.work};
+      checked.program = past.program;
+      tell(checked);
     }
     settle();
     for (const DeviceChange& change : devices_.due(now_)) std::visit([this](const auto& one) { on(one); }, change);
@@ -247,12 +251,32 @@ class Replay {
   // Tells the pool the job's progress, if the job trains. Tells it once at each moment.
   void tell_progress(JobId id) {
     ReplayedJob& running = running_[id];
+    tell_evaluations(id);
     const bool trains = running.has_trained && now_ >= running.trains_at && running.moves_at == kNever;
     if (!trains || running.looked == now_) return;
     running.looked = now_;
-    tell(dispatch::Progressed{id, static_cast<int64_t>(running.step), running.job->request.total_steps,
+    note_foreseen_end(id);
+    tell(dispatch::Progressed{id, static_cast<int64_t>(running.step), running.job->known_steps(),
                               running_.told_step_seconds(running, now_), running.devices(), running.devices()});
     settle();
+  }
+
+  // Once, half way: the pool has heard the evaluations until now.
+  void note_foreseen_end(JobId id) {
+    const ReplayedJob& running = running_[id];
+    const auto end = static_cast<double>(running.job->request.total_steps);
+    if (!running.job->request.early_stop || running.step < end / 2 || !half_way_.insert(id).second) return;
+    const dispatch::Job& job = pool_->state().jobs.at(id);
+    const double foreseen = static_cast<double>(job.step) + dispatch::foreseen_end(pool_->state(), job).steps;
+    end_errors_.push_back(std::abs(foreseen / end - 1));
+  }
+
+  void tell_evaluations(JobId id) {
+    const ReplayedJob& running = running_[id];
+    for (const dispatch::Evaluation& one : running.job->evaluations) {
+      if (static_cast<double>(one.step) <= running.step && one.step > pool_->state().jobs.at(id).evaluations.last.step)
+        tell(dispatch::Evaluated{id, one});
+    }
   }
 
   void change(JobId id) {
@@ -392,6 +416,7 @@ class Replay {
                              job.request.deadline});
     }
     result.stretches = stretches_.take();
+    result.end_errors = std::move(end_errors_);
     result.decisions = std::move(decisions_);
     return result;
   }
@@ -413,6 +438,8 @@ class Replay {
   int64_t most_devices_ = 0;
   std::vector<DecisionMade> decisions_;
   Stretches stretches_;
+  std::set<JobId> half_way_;  // jobs whose foreseen end is noted
+  std::vector<double> end_errors_;
 };
 
 }  // namespace

@@ -57,6 +57,8 @@ struct SimulationResult {
   std::vector<Stretch> stretches;  // empty unless asked for
   std::vector<DecisionMade> decisions;
   bool has_quotas = false;  // the jobs' waits are known by cause
+  // Of jobs with an early stop: by which part the end foreseen half way differed from the end.
+  std::vector<double> end_errors = {};
 };
 
 struct Limits {

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <limits>
+#include <string_view>
 
 #include "core/base/clock.h"
 #include "core/base/files/file_lock.h"
+#include "core/base/files/long_files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/visible_text.h"
 #include "core/job/placement/device.h"
@@ -57,6 +60,22 @@ std::vector<std::string> pool_names(const std::vector<std::string>& held, const 
     names.push_back(device->text());
   }
   return names;
+}
+
+// Returns the evaluation in a line of metrics.jsonl. A value that is not finite is null there, and never better.
+std::optional<dispatch::Evaluation> evaluation_in(std::string_view line, const dispatch::EarlyStop& rule) {
+  if (line.find("\"eval\"") == line.npos) return std::nullopt;
+  const Json entry = parse_json_if_sound(line);
+  const auto step = whole_in(entry, "step");
+  if (!step || !entry.contains("eval")) return std::nullopt;
+  const Json& eval = object_in(entry, "eval");
+  const bool is_further = rule.metric != "loss" && rule.metric != "accuracy";
+  constexpr double kWorst = std::numeric_limits<double>::max();
+  return dispatch::Evaluation{.step = *step,
+                              .loss = number_in(eval, "loss").value_or(kWorst),
+                              .accuracy = number_in(eval, "accuracy").value_or(0),
+                              .metric = number_in(is_further ? object_in(eval, "metrics") : eval, rule.metric)
+                                            .value_or(rule.falls ? kWorst : -kWorst)};
 }
 
 }  // namespace
@@ -157,6 +176,8 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   processes_.launchers.erase(id);
   if (const auto asked = processes_.commands.find(id); asked != processes_.commands.end() && !asked->second.is_sent)
     processes_.commands.erase(asked);
+  tell_evaluations(id);
+  read_.erase(id);  // the next launch may write the file anew
   dispatch::Ended ended = end_of(id, end);
   const bool stops = job_of(id).phase == dispatch::Phase::stopping;
   if (stops && end && end->signaled && end->code == SIGTERM)  // the launcher did not yet handle the signal
@@ -230,9 +251,26 @@ void JobNews::tell_links(const std::vector<LinkLook>& links) {
   }
 }
 
+void JobNews::tell_evaluations(JobId id) {
+  if (!job_of(id).request.early_stop) return;
+  const std::string path = run_directory::RunDirectory(hosts_.directory.run(id)).metrics();
+  uint64_t& read = read_[id];
+  if (size_of_file(path) < read) read = 0;
+  try {
+    LineReader lines(path, read);
+    for (std::string_view line; lines.next(&line);) {
+      if (const auto one = evaluation_in(line, *job_of(id).request.early_stop))
+        dispatcher_.tell(dispatch::Evaluated{id, *one});
+    }
+    read = lines.end();
+  } catch (const Error&) {  // a file that cannot be read now: the next look tries again
+  }
+}
+
 // Tells the progress of a training job.
 void JobNews::tell_progress(JobId id, const JobLook& look) {
   if (!look.step || !look.trains()) return;
+  tell_evaluations(id);
   tell_links(look.links);
   const int64_t held = look.held ? std::ssize(*look.held) : 0;
   dispatcher_.tell(dispatch::Progressed{id, *look.step, look.total_steps, look.step_seconds, held, look.devices_at_work,

@@ -2,6 +2,8 @@
 // Tells the dispatcher the news of jobs: ends of launchers, answers to commands, looks at runs. When the daemon
 // begins, takes up the jobs of an earlier daemon.
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,11 +50,14 @@ class JobNews {
   void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
   void tell_links(const std::vector<LinkLook>& links);
   void tell_progress(JobId id, const JobLook& look);
+  // Tells the evaluations of a job with an early stop that the run has written since the last call.
+  void tell_evaluations(JobId id);
   void tell_batch(JobId id, const std::optional<BatchLook>& batch);
 
   PoolDispatcher& dispatcher_;
   PoolHosts& hosts_;
   JobProcesses& processes_;
+  std::map<JobId, uint64_t> read_;  // bytes of the metrics of runs with an early stop, since their launches
 };
 
 }  // namespace estrain::pool

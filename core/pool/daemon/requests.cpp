@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/job/placement/assignment.h"
+#include "core/job/spec/defaults.h"
 #include "core/job/spec/keys/key_parts.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/pool/daemon/own_devices.h"
@@ -38,6 +39,16 @@ void read_batch(const spec::JobSpec& spec, dispatch::Request& request) {
   request.batch->terms.most = range[1];
 }
 
+void read_early_stop(const spec::JobSpec& spec, dispatch::Request& request) {
+  const spec::EarlyStopSection& rule = spec.early_stop;
+  if (rule.patience == 0) return;
+  request.early_stop = dispatch::EarlyStop{.patience = rule.patience,
+                                           .min_delta = rule.min_delta,
+                                           .falls = spec::improves_by_falling(spec.train, rule.metric),
+                                           .samples = static_cast<double>(spec.job.ests * spec.data.batch),
+                                           .metric = rule.metric};
+}
+
 dispatch::Request request_for(const spec::JobSpec& spec, const SubmitRequest& asked, double now) {
   dispatch::Request request;
   request.name = spec.job.name;
@@ -55,6 +66,7 @@ dispatch::Request request_for(const spec::JobSpec& spec, const SubmitRequest& as
   request.total_steps = spec.train.steps.value_or(0);
   request.inputs = inputs_of(spec);
   read_batch(spec, request);
+  read_early_stop(spec, request);
   read_devices(spec.resources.devices, request);
   if (asked.deadline) request.deadline = now + *asked.deadline;
   return request;

@@ -106,6 +106,23 @@ TEST_CASE("a start lasts until the first step, also where a daemon finds later t
   CHECK(lines[2].at("start_s") == 4);
 }
 
+TEST_CASE("of a job that an early stop ended, a trace has the steps it made, those it might have made, evaluations") {
+  dispatch::State state = two_jobs();
+  dispatch::Job& job = state.jobs[1];
+  job.request.early_stop = dispatch::EarlyStop{.patience = 2, .min_delta = 0, .falls = true, .samples = 8};
+  job.step = 30;
+  job.memory.program = "lenet";
+  job.evaluations.kept = {{10, 2, 0.5, 2}};
+  const std::vector<Json> lines = lines_of(trace_of(state, {}, 2));
+  CHECK(lines[1].at("steps") == 30);
+  CHECK(lines[1].at("most_steps") == 50);
+  CHECK(lines[1].at("program") == "lenet");
+  CHECK(lines[1].at("evaluations") == Json::parse("[[10, 2.0, 0.5, 2.0]]"));
+  CHECK(lines[1].at("early_stop") == Json::parse("[2, 0.0, 1, 8.0]"));
+  CHECK(lines[2].at("steps") == 50);
+  CHECK(lines[2].at("early_stop").is_null());
+}
+
 TEST_CASE("of a job whose batch was changed, a trace has steps and their times with the owner's batch") {
   dispatch::State state = two_jobs();
   dispatch::Job& job = state.jobs[1];

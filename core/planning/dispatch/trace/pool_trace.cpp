@@ -51,6 +51,17 @@ Json json_of(const std::vector<PastJob::Took>& took) {
   return all;
 }
 
+Json json_of(const std::optional<EarlyStop>& rule) {
+  if (!rule) return {};
+  return {rule->patience, rule->min_delta, rule->falls ? 1 : 0, rule->samples};
+}
+
+Json json_of(const std::vector<Evaluation>& evaluations) {
+  Json all = Json::array();
+  for (const Evaluation& one : evaluations) all.push_back({one.step, one.loss, one.accuracy, one.metric});
+  return all;
+}
+
 Json json_of(const std::vector<HostCores>& hosts) {
   Json all = Json::array();
   for (const HostCores& one : hosts) all.push_back({one.host, one.cores});
@@ -97,6 +108,13 @@ class Reading {
   void operator()(const char* key, std::vector<PastJob::Took>& took) const {
     for (const Json& entry : list_in(line_, key)) took.push_back(took_of(entry));
   }
+  void operator()(const char* key, std::optional<EarlyStop>& rule) const {
+    if (line_.contains(key) && !line_.at(key).is_null()) rule = early_stop_of(line_.at(key));
+  }
+  void operator()(const char* key, std::vector<Evaluation>& evaluations) const {
+    for (const Json& entry : list_in(line_, key)) evaluations.push_back(evaluation_of(entry));
+    std::ranges::stable_sort(evaluations, {}, &Evaluation::step);
+  }
   void operator()(const char* key, std::vector<HostCores>& hosts) const {
     for (const Json& entry : list_in(line_, key)) hosts.push_back(cores_in(entry));
   }
@@ -134,6 +152,25 @@ class Reading {
       if (what && seconds.value_or(-1) >= 0 && std::isfinite(*seconds)) return {*what, *seconds};
     }
     throw Error(Fault::spec, "\"took\" wants [what, seconds]");
+  }
+
+  static EarlyStop early_stop_of(const Json& entry) {
+    if (entry.is_array() && entry.size() == 4) {
+      const auto patience = as_whole(entry[0]), falls = as_whole(entry[2]);
+      const auto min_delta = as_number(entry[1]), samples = as_number(entry[3]);
+      if (patience.value_or(0) >= 1 && min_delta.value_or(-1) >= 0 && falls && samples.value_or(0) > 0)
+        return {.patience = *patience, .min_delta = *min_delta, .falls = *falls != 0, .samples = *samples};
+    }
+    throw Error(Fault::spec, "\"early_stop\" wants [patience, min_delta, 1 or 0, samples of a step]");
+  }
+
+  static Evaluation evaluation_of(const Json& entry) {
+    if (entry.is_array() && entry.size() == 4) {
+      const auto step = as_whole(entry[0]);
+      const auto loss = as_number(entry[1]), accuracy = as_number(entry[2]), metric = as_number(entry[3]);
+      if (step.value_or(0) >= 1 && loss && accuracy && metric) return {*step, *loss, *accuracy, *metric};
+    }
+    throw Error(Fault::spec, "\"evaluations\" wants [step, loss, accuracy, metric]");
   }
 
   static HostCores cores_in(const Json& entry) {

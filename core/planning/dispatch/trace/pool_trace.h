@@ -14,7 +14,10 @@
 //    (steps, and times of steps, are with the owner's batch, also if the pool changed the batch)
 //    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …],
 //    "paces": [[type, devices, devices in use in the mean, from, to, seconds of a step, seconds of a step as the
-//    launcher told at the end (0: not yet)], …] (the same, piece by piece of the job's time; may be absent)}
+//    launcher told at the end (0: not yet)], …] (the same, piece by piece of the job's time; may be absent),
+//    "early_stop": [patience, min_delta, 1 if the metric falls or 0, samples of a step] (null: the job has no early
+//    stop), "most_steps" (with an early stop; "steps" is the step of the job's end), "evaluations": [[step, loss,
+//    accuracy, metric], …] (the last three may be absent), "program" (jobs of a program differ in the batch alone)}
 //    (devices in use: of all jobs, on the hosts that the job is on; a check under way uses one more)
 //   {"taken_s", "within_s", "lent_s", "device"}   a user of higher right had the device; within null: without haste;
 //                                                 device "": any device
@@ -64,6 +67,12 @@ struct PastJob {
     bool operator==(const Took&) const = default;
   };
   std::vector<Took> took;
+  int64_t most_steps = 0;  // with an early stop; 0: request.total_steps
+  std::vector<Evaluation> evaluations;
+  std::string program;  // MemoryOfJob::program
+
+  // The steps that the pool knew of: an early stop may have ended the job before.
+  int64_t known_steps() const { return most_steps > 0 ? most_steps : request.total_steps; }
 
   // Returns how long the nth took, from 0. If fewer were seen, the mean; for a move, if no move was seen, a start's.
   double seconds_of(std::string_view what, size_t nth) const;
@@ -115,6 +124,10 @@ struct PastJob {
     visit("took", self.took);
     visit("seen", self.seen);
     visit("paces", self.paces);
+    visit("early_stop", request.early_stop);
+    visit("most_steps", self.most_steps);
+    visit("evaluations", self.evaluations);
+    visit("program", self.program);
   }
 };
 

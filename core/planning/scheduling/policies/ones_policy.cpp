@@ -1,7 +1,7 @@
 // ONES (SC'21): an evolution of schedules (evolution.h) towards the smallest remaining utilisation, the sum over
 // running jobs of remaining time x devices (SRUF). How far a job is, is not known: in each round its progress is drawn
 // from Beta(epochs done, epochs to come), and its remaining time follows (section 3.2.1). Epochs to come are what the
-// outlook says; the paper learns them from the logs of jobs that have ended, which worlds do not have.
+// outlook says: of real jobs with an early stop, as learnt from jobs that have ended (progress_model.h).
 //
 // Batches are a matter of devices here: a job on so many devices runs at the best batch for this number, so the limits
 // on batches (section 3.3.2) are limits on devices: one device at the start, twice as many after each epoch, fewer for
@@ -40,7 +40,8 @@ double draw_beta(double alpha, double beta, std::mt19937_64& random) {
 // Returns the factor by which a job takes longer than its outlook says, drawn from the distribution of its progress.
 double times_longer(const Outlook::Epochs& epochs, std::mt19937_64& random) {
   if (epochs.to_come <= 0) return 1;
-  const double alpha = std::max(1.0, epochs.done), beta = std::max(1.0, epochs.to_come);
+  const double alpha = std::max(1.0, epochs.confidence * epochs.done);
+  const double beta = std::max(1.0, epochs.confidence * epochs.to_come);
   const double drawn = std::clamp(draw_beta(alpha, beta, random), 1e-3, 1 - 1e-3);
   return (1 / drawn - 1) * alpha / beta;
 }

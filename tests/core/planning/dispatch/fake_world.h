@@ -88,6 +88,13 @@ class FakeWorld {
     NeededMemory told = {}, taken = {};
     std::string program = {};
   } memory_of_next;
+  // Of jobs submitted from now on: the rule of an early stop, and when it ends the job. The metric gets better until
+  // the rule's patience begins.
+  struct FakeEnd {
+    EarlyStop rule = {};
+    int64_t at = 0;      // step; 0: after all steps
+    int64_t every = 10;  // steps between evaluations
+  } end_of_next;
   int64_t oom_kills = 0;
 
   // Submits a job of so many ESTs, each taking `mini_batch` seconds a step.
@@ -97,10 +104,12 @@ class FakeWorld {
     request.ests = ests;
     request.most = std::min(request.most > 1 ? request.most : ests, ests);
     request.total_steps = steps;
+    if (end_of_next.at > 0) request.early_stop = end_of_next.rule;
     tell(Submitted{request});
     const JobId id = state().last_job;
     truth_[id] = {mini_batch, 0, request.batch};
     truth_[id].memory = memory_of_next;
+    truth_[id].end = end_of_next;
     settle();
     return id;
   }
@@ -269,6 +278,8 @@ class FakeWorld {
     int64_t batch = 0;  // on record; 0: the owner's
     double lr_factor = 1;
     FakeMemory memory = {};
+    FakeEnd end = {};
+    int64_t evaluations = 0;  // told
   };
   struct Launcher {
     std::vector<std::string> held;
@@ -402,6 +413,17 @@ class FakeWorld {
     tell(BatchInForce{id, request.batch, request.lr_factor, std::nullopt});
   }
 
+  void tell_evaluations(JobId id) {
+    Truth& truth = truth_[id];
+    if (truth.end.at == 0) return;
+    const int64_t all = truth.end.at / truth.end.every, best = all - truth.end.rule.patience;
+    while (truth.evaluations < all && static_cast<double>((truth.evaluations + 1) * truth.end.every) <= truth.step) {
+      const auto part = static_cast<double>(std::min(++truth.evaluations, best)) / static_cast<double>(all);
+      tell(
+          Evaluated{id, {truth.evaluations * truth.end.every, 2 - part, part, truth.end.rule.falls ? 2 - part : part}});
+    }
+  }
+
   void look_at(JobId id) {
     Launcher& launcher = launchers_[id];
     const auto request = requests_.find(id);
@@ -412,6 +434,10 @@ class FakeWorld {
       return;
     }
     if (launcher.trains_at > now) return;
+    tell_evaluations(id);
+    const FakeEnd& early = truth_[id].end;
+    if (early.at > 0 && truth_[id].step >= static_cast<double>(early.at))
+      return end(id, {.how = Ended::How::done, .reason = "ended early", .step = early.at});
     if (truth_[id].step >= static_cast<double>(job(id).request.total_steps)) return end(id, {Ended::How::done, "done"});
     tell_batch(id);
     if (job(id).phase == Phase::starting) tell(TrainingBegan{id});

@@ -50,6 +50,38 @@ TEST_CASE("a job that others displace stops, and starts again where it was") {
         within_ticks(4 + 5 + 2 + 3 + 5 + 3 + 45));  // ten steps before it was told, none while it stopped
 }
 
+// A sweep: jobs of at most 1,000 steps that an early stop ends after 20 (and a long job without one, in front).
+std::vector<Json> sweep(bool tells_evaluations) {
+  std::vector<Json> lines = {job_line(1, 0, {{"devices", 1}, {"most", 1}, {"ests", 1}, {"steps", 20}, {"check_s", 0}}),
+                             job_line(2, 0, {{"devices", 1}, {"most", 1}, {"ests", 1}, {"steps", 20}, {"check_s", 0}}),
+                             job_line(3, 25, {{"steps", 200}, {"check_s", 0}}),
+                             job_line(4, 30, {{"steps", 20}, {"check_s", 0}})};
+  for (const size_t i : {0, 1, 3}) {
+    Json& line = lines[i];
+    line["program"] = "lenet";
+    line["most_steps"] = 1000;
+    if (!tells_evaluations) continue;
+    line["early_stop"] = {2, 0.0, 1, 8.0};
+    for (const int step : {5, 10, 15, 20})
+      line["evaluations"].push_back({step, 2 - std::min(step, 10) / 20.0, 0.0, 2 - std::min(step, 10) / 20.0});
+  }
+  return lines;
+}
+
+TEST_CASE("a job that an early stop ended ends there; jobs like it are expected to end there if evaluations tell it") {
+  const auto learnt = replayed(sweep(true), "srtf"), blind = replayed(sweep(false), "srtf");
+  for (const auto& times : {learnt, blind}) CHECK(times.at("1") == within_ticks(3 + 20));
+  CHECK(learnt.at("4") == within_ticks(3 + 10));
+  CHECK(learnt.at("3") > 100 + 13);
+  const SimulationResult result =
+      replay(trace_with(sweep(true)), {.policy = "srtf", .seed = 1, .round = 1000, .lost = {}});
+  REQUIRE(result.end_errors.size() == 3);
+  CHECK(result.end_errors[0] > 10);  // nothing was known of the first two
+  CHECK(result.end_errors[2] < 0.2);
+  CHECK(to_json(result).at("end_error_half_way") == result.end_errors[1]);
+  CHECK(blind.at("4") > 100);  // behind the job of 200 steps
+}
+
 TEST_CASE("a growth takes its time, during which the job trains, and what it costs stands still") {
   const Json grows = {{"devices", 1}, {"grow_s", 4}, {"lost_s", 2}};
   PoolTrace trace = trace_with({job_line(1, 0, grows)});

@@ -36,6 +36,10 @@ TEST_CASE("what is written of a pool is read as it was") {
   job.seen = {{"cpu", 1, 2, 0.25}, {"cuda", 2, 2, 0.1}};
   job.took = {{"start", 1.5}, {"start", 2.5}, {"lost", 0}};
   job.paces = {{"cpu", 1, 2, 3, 4, 0.5, 0.75}, {"cuda", 2, 2.5, 4, 5.5, 0.25, 0}};
+  job.request.early_stop = EarlyStop{.patience = 3, .min_delta = 0.5, .falls = false, .samples = 32};
+  job.most_steps = 400;
+  job.evaluations = {{10, 2.5, 0.1, 0.1}, {20, 1.5, 0.25, 0.25}};
+  job.program = "lenet";
   PastJob plain;
   plain.id = 8;
   plain.request.total_steps = 1;
@@ -145,6 +149,10 @@ TEST_CASE("what a job cannot have is refused by name") {
     INFO(entry);
     CHECK(refusal("paces", Json::array({Json::parse(entry)})).starts_with("\"paces\" wants"));
   }
+  for (const char* entry : {"[0, 0, 1, 8]", "[2, -1, 1, 8]", "[2, 0, 1, 0]", "[2, 0, 1]", "7"})
+    CHECK(refusal("early_stop", Json::parse(entry)).starts_with("\"early_stop\" wants"));
+  for (const char* entry : {"[0, 1, 0, 1]", "[5, null, 0, 1]", "[5, 1, 0]", "7"})
+    CHECK(refusal("evaluations", Json::array({Json::parse(entry)})).starts_with("\"evaluations\" wants"));
 }
 
 TEST_CASE("a combination that was not measured is reckoned from the nearest that was") {

@@ -66,6 +66,32 @@ TEST_CASE("optimus gives each device to the job whose remaining time it shortens
   CHECK(pool.decide(*policy) == std::vector<int64_t>{1, 2});  // the fourth is of no use
 }
 
+class LearntEnd : public StubOutlook {
+ public:
+  LearntEnd(double steps, double confidence) : StubOutlook({1}, steps), steps_(steps), confidence_(confidence) {}
+  Epochs epochs() const override { return {10'000, 100 * steps_, confidence_}; }
+
+ private:
+  double steps_, confidence_;
+};
+
+TEST_CASE(
+    "ones draws how far jobs are: with little confidence in what was learnt, the longer job is at times in front") {
+  const auto times_in_front = [](double confidence) {
+    const LearntEnd shorter(100, confidence), longer(125, confidence);
+    int64_t times = 0;
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+      StubPool pool({{"gpu", 1}});
+      pool.add(1, {1}, 1).outlook = &shorter;
+      pool.add(1, {1}, 1).outlook = &longer;
+      times += pool.decide(*make_policy("ones", seed).policy)[1];
+    }
+    return times;
+  };
+  CHECK(times_in_front(1) == 0);
+  CHECK(times_in_front(0.001) > 4);
+}
+
 TEST_CASE("jobs beyond the devices wait under optimus, in order") {
   StubPool pool({{"gpu", 2}});
   for (int i = 0; i < 3; ++i) pool.add(1, {1}, 10);
