@@ -91,6 +91,7 @@ std::vector<simulate::SimulationResult> replay_pool(const SimulateArguments& arg
 std::vector<simulate::SimulationResult> simulate_world(const SimulateArguments& arguments,
                                                        const simulate::Charge& charge) {
   const auto world = simulate::open_world({arguments.world, arguments.trace, arguments.cluster});
+  for (const std::string& note : world->notes()) fmt::print(stderr, "{}\n", visible(note));
   std::vector<simulate::SimulationResult> results;
   simulate::Limits limits;
   limits.keep_stretches = !arguments.html.empty();
@@ -133,7 +134,10 @@ int run(const SimulateArguments& arguments) {
 void add_simulate(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("simulate", "Try scheduling policies on a trace of jobs, in virtual time");
   auto arguments = std::make_shared<SimulateArguments>();
-  verb->add_option("TRACE", arguments->trace, "Jobs (.csv or .csv.gz), or what `estrain pool trace` has printed")
+  verb->add_option(
+          "TRACE", arguments->trace,
+          "Jobs (.csv or .csv.gz; columns submit_s, duration_s, num_gpus, or the names of published traces), or what "
+          "`estrain pool trace` has printed")
       ->required()
       ->check(not_empty());
   verb->add_option("--world", arguments->world, "Folder with the tables of one world")->check(not_empty());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <ctime>
 
 namespace estrain {
@@ -49,6 +50,21 @@ std::string utc_timestamp() {
 std::string utc_timestamp(double unix_seconds) {
   const auto microseconds = static_cast<int64_t>(std::floor(unix_seconds * 1e6 + 0.5));
   return text_of({microseconds / 1'000'000, microseconds % 1'000'000 * 1'000});
+}
+
+std::optional<double> seconds_of_utc(std::string_view text) {
+  const std::string all(text);
+  int year = 0, read = 0;
+  unsigned month = 0, day = 0, hour = 0, minute = 0;
+  double second = 0;
+  if (std::sscanf(all.c_str(), "%4d-%2u-%2u%*1[ T]%2u:%2u:%lf%n", &year, &month, &day, &hour, &minute, &second,
+                  &read) != 6 ||
+      (all.substr(static_cast<size_t>(read)) != "" && all.substr(static_cast<size_t>(read)) != "Z"))
+    return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
+  if (!date.ok() || hour > 23 || minute > 59 || !(second >= 0 && second < 62)) return std::nullopt;
+  const auto days = std::chrono::sys_days(date).time_since_epoch();
+  return static_cast<double>(std::chrono::seconds(days).count() + hour * 3600 + minute * 60) + second;
 }
 
 }  // namespace estrain

@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstdint>
 #include <ctime>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace estrain {
 
@@ -52,6 +54,9 @@ int64_t unix_seconds();                          // seconds since 1970
 double wall_seconds();                           // with their fraction, for comparing the clocks of hosts
 std::string utc_timestamp();                     // "2031-05-04T12:30:01.123Z"
 std::string utc_timestamp(double unix_seconds);  // of a moment since 1970
+// Reads "2031-05-04T12:30:01.123Z", also with a space for the T, and without fraction and Z. Returns seconds since
+// 1970, or nothing for any other text.
+std::optional<double> seconds_of_utc(std::string_view text);
 
 // Limits the result to +-2^62 (146 years): adding monotonic_ns() does not overflow; NaN gives the maximum.
 int64_t nanoseconds(double seconds);

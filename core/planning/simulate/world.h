@@ -62,6 +62,8 @@ class World {
   // Creates the workload for each simulation.
   virtual Workload make(const std::string& workload, scheduling::Knowledge knowledge, const Charge& charge,
                         uint64_t seed) const = 0;
+  // What a reader of the results must know: "7 of 120 jobs are left out: 7 ask for no device".
+  virtual std::vector<std::string> notes() const { return {}; }
   // For policies whose text does not say.
   virtual scheduling::EasyscaleRules easyscale_rules() const { return scheduling::EasyscaleRules::paper; }
 };

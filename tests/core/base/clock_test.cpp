@@ -36,6 +36,12 @@ TEST_CASE("a moment is written as the present is") {
   CHECK(utc_timestamp(0) == "1970-01-01T00:00:00.000Z");
   CHECK(utc_timestamp(951782400.5) == "2000-02-29T00:00:00.500Z");
   CHECK(utc_timestamp(1200.001) == "1970-01-01T00:20:00.001Z");
+  for (const double moment : {0.0, 951782400.5, 1200.001, 4102444799.25})
+    CHECK(seconds_of_utc(utc_timestamp(moment)) == moment);
+  CHECK(seconds_of_utc("2020-04-01 00:13:21") == 1585700001);
+  for (const char* wrong : {"", "7", "2020-04-01", "2020-02-30 00:00:00", "2020-04-01 24:00:00",
+                            "2020-04-01 00:00:00 CET", "2020-04-01T00:00", "20-04-0100:00:00"})
+    CHECK_MESSAGE(!seconds_of_utc(wrong), wrong);
   CHECK(utc_timestamp(59.9999996) == "1970-01-01T00:01:00.000Z");
   CHECK(utc_timestamp(static_cast<double>(unix_seconds())) <= utc_timestamp());
 }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <optional>
 
+#include "core/base/clock.h"
 #include "core/base/json/json_fields.h"
 #include "core/inspect/report/charts/labels.h"
 
@@ -14,20 +14,6 @@ namespace estrain::report {
 namespace {
 
 constexpr int64_t kMostEsts = 1'000'000;
-
-// "2031-05-04T12:30:01.123Z" as seconds since 1970.
-std::optional<double> seconds_of(const std::string& time) {
-  tm parts{};
-  double second = 0;
-  int read = 0;
-  if (std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%lfZ%n", &parts.tm_year, &parts.tm_mon, &parts.tm_mday,
-                  &parts.tm_hour, &parts.tm_min, &second, &read) != 6 ||
-      read == 0 || !(second >= 0 && second < 62))
-    return std::nullopt;
-  parts.tm_year -= 1900;
-  parts.tm_mon -= 1;
-  return static_cast<double>(timegm(&parts)) + second;
-}
 
 // A plausible measured time: not negative, not too large.
 double seconds_in(const Json& event, std::string_view key) {
@@ -141,7 +127,7 @@ void TimelineReader::add(const Json& event) {
   mark.event = *name;
   mark.time = text_or(event, "time");
   mark.step = whole_in(event, "step").value_or(-1);
-  const double now = std::max(wall_, seconds_of(mark.time).value_or(wall_));
+  const double now = std::max(wall_, seconds_of_utc(mark.time).value_or(wall_));
   if (*name == "start") {
     end_stage(line_.length);
     launch_at_ = line_.length;

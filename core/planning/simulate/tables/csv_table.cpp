@@ -1,5 +1,7 @@
 #include "core/planning/simulate/tables/csv_table.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -75,10 +77,10 @@ bool CsvTable::has(std::string_view column) const { return std::ranges::find(nam
 size_t CsvTable::column(std::string_view name) const {
   const auto at = std::ranges::find(names_, name);
   if (at != names_.end()) return static_cast<size_t>(at - names_.begin());
-  std::string all;
-  for (const std::string& known : names_) all += (all.empty() ? "" : ", ") + known;
-  throw Error::make(Fault::spec, "{}: no column \"{}\"; the columns are {}", path_, name, all);
+  throw Error::make(Fault::spec, "{}: no column \"{}\"; the columns are {}", path_, name, all_columns());
 }
+
+std::string CsvTable::all_columns() const { return fmt::format("{}", fmt::join(names_, ", ")); }
 
 std::string CsvTable::place(size_t row, size_t column) const {
   return fmt::format("{}:{}: column {}", path_, lines_[row], names_[column]);

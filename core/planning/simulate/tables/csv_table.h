@@ -23,6 +23,7 @@ class CsvTable {
   bool has(std::string_view column) const;
   // Throws for a missing column, listing the existing columns.
   size_t column(std::string_view name) const;
+  std::string all_columns() const;  // "job, submit_s"
 
   std::string_view text(size_t row, size_t column) const { return fields_[row * names_.size() + column]; }
   double number(size_t row, size_t column) const;  // finite

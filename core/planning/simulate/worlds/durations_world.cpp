@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/planning/simulate/tables/csv_table.h"
+#include "core/planning/simulate/tables/job_trace.h"
 #include "core/planning/simulate/worlds/timed_job.h"
 #include "core/planning/simulate/worlds/worlds.h"
 
@@ -58,13 +59,6 @@ class PlacementSlowdown {
   std::map<std::string, std::map<Place, double>> speeds_;  // by model; "": the mean
 };
 
-struct DurationJob {
-  std::string name, owner, model;
-  double submitted, duration;
-  int64_t devices;
-  std::optional<double> deadline;
-};
-
 class DurationsWorld : public World {
  public:
   explicit DurationsWorld(const WorldFiles& files) : files_(files) {
@@ -79,6 +73,7 @@ class DurationsWorld : public World {
   }
 
   std::vector<std::string> workloads() const override { return names_; }
+  std::vector<std::string> notes() const override { return notes_; }
 
   Workload make(const std::string& name, scheduling::Knowledge, const Charge& charge, uint64_t) const override {
     Workload workload;
@@ -87,9 +82,9 @@ class DurationsWorld : public World {
     workload.round = kRoundOfTraces;
     workload.at_events = true;
     workload.charge = charge.kind == Charge::Kind::published ? 0 : charge.seconds;
-    const std::vector<DurationJob>& jobs = workloads_.at(name);
+    const std::vector<TracedJob>& jobs = workloads_.at(name);
     workload.begin = jobs.front().submitted;
-    for (const DurationJob& job : jobs) {
+    for (const TracedJob& job : jobs) {
       const auto spread = [this, &job](const scheduling::Shape& shape) {
         int64_t hosts = 0;
         for (const int32_t of_type : shape.hosts) hosts += of_type;
@@ -118,26 +113,22 @@ class DurationsWorld : public World {
 
  private:
   void read_trace() {
-    const CsvTable trace = CsvTable::read(files_.trace);
-    const size_t submit = trace.column("submit_s"), duration = trace.column("duration_s"),
-                 devices = trace.column(trace.has("num_gpu") ? "num_gpu" : "num_gpus");
-    const auto text = [&](const char* column, size_t row) {
-      return trace.has(column) ? std::string(trace.text(row, trace.column(column))) : std::string();
-    };
-    const bool has_deadlines = trace.has("deadline_s");
-    for (size_t row = 0; row < trace.rows(); ++row) {
-      std::string workload = text("cluster", row);
-      if (workload.empty()) workload = "1";
-      std::string name = trace.has("name") ? text("name", row) : text("job", row);
-      if (name.empty()) name = std::to_string(row);
-      if (!workloads_.contains(workload)) names_.push_back(workload);
-      workloads_[workload].push_back(
-          {std::move(name), text("vc", row), text("model", row), trace.number_from(row, submit, 0),
-           trace.number_from(row, duration, 0), trace.whole(row, devices, 1),
-           has_deadlines ? std::optional(trace.number(row, trace.column("deadline_s"))) : std::nullopt});
+    JobTrace trace = read_job_trace(files_.trace);
+    note_left_out(trace);
+    for (TracedJob& job : trace.jobs) {
+      if (!workloads_.contains(job.workload)) names_.push_back(job.workload);
+      workloads_[job.workload].push_back(std::move(job));
     }
-    for (auto& [name, jobs] : workloads_) std::ranges::stable_sort(jobs, {}, &DurationJob::submitted);
+    for (auto& [name, jobs] : workloads_) std::ranges::stable_sort(jobs, {}, &TracedJob::submitted);
     if (names_.empty()) throw Error::make(Fault::spec, "{}: no jobs", files_.trace);
+  }
+
+  void note_left_out(const JobTrace& trace) {
+    const int64_t left_out = trace.without_devices + trace.without_end;
+    if (left_out == 0) return;
+    notes_.push_back(fmt::format("{}: {} of {} jobs are left out: {} ask for no device, {} have no end", files_.trace,
+                                 left_out, left_out + std::ssize(trace.jobs), trace.without_devices,
+                                 trace.without_end));
   }
 
   scheduling::Cluster cluster_of(const std::string& workload) const {
@@ -176,7 +167,7 @@ class DurationsWorld : public World {
   void check_sizes() const {
     for (const auto& [name, jobs] : workloads_) {
       const int64_t most = clusters_.at(name).devices_of_type(0);
-      const auto large = std::ranges::find_if(jobs, [&](const DurationJob& job) { return job.devices > most; });
+      const auto large = std::ranges::find_if(jobs, [&](const TracedJob& job) { return job.devices > most; });
       if (large == jobs.end()) continue;
       throw Error::make(Fault::infeasible, "{}: job {} asks for {} devices, the cluster has {}", files_.trace,
                         large->name, large->devices, most);
@@ -184,8 +175,8 @@ class DurationsWorld : public World {
   }
 
   WorldFiles files_;
-  std::vector<std::string> names_;
-  std::map<std::string, std::vector<DurationJob>> workloads_;
+  std::vector<std::string> names_, notes_;
+  std::map<std::string, std::vector<TracedJob>> workloads_;
   std::map<std::string, scheduling::Cluster> clusters_;
   std::map<std::string, int64_t> quotas_;  // devices by virtual cluster
   PlacementSlowdown slowdown_;

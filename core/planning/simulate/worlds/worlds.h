@@ -12,8 +12,7 @@ namespace estrain::simulate {
 
 // Traces with only the jobs' durations on their requested devices: Philly, ITP and the like.
 //
-// Columns: submit_s, duration_s, num_gpus (or num_gpu); job or name; vc (a job's owner); cluster (a workload for
-// each); deadline_s. A job has an EST for each requested device. On fewer devices, the device with the most ESTs
+// Columns: tables/job_trace.h; each cluster of the column cluster is a workload. A job has an EST for each requested device. On fewer devices, the device with the most ESTs
 // determines the speed; on more devices the job is no faster. A change of devices costs nothing unless --charge sets a
 // cost, since these traces have no cost.
 //
