@@ -199,7 +199,8 @@ def finish(process, code=0):
 
 def events(run, name):
     path = run / "events.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    text = path.read_text() if path.exists() else ""
+    lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]  # the last may be half written
     return [line for line in lines if line["event"] == name]
 
 
