@@ -145,7 +145,8 @@ constexpr std::array kMistakes = {
             }},
     Mistake{"every host leaves that another host has lost", Law::accusers_stay,
             [](Rules& rules) {
-              rules.hosts_to_leave = [](const std::vector<hosts::LossReport>& reports, const std::vector<std::string>&) {
+              rules.hosts_to_leave = [](const std::vector<hosts::LossReport>& reports,
+                                        const std::vector<std::string>&) {
                 std::vector<hosts::LostHost> all;
                 for (const hosts::LossReport& report : reports) all.push_back(report.lost);
                 return all;

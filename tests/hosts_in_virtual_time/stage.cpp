@@ -171,7 +171,8 @@ void World::open(Host& host) {
 
 void World::watch_stage(int id, int64_t term, uint64_t stage) {
   Host& host = this->host(id);
-  if (!host.alive || host.role != Role::coordinator || !host.in_stage || host.stage != stage || host.term != term) return;
+  if (!host.alive || host.role != Role::coordinator || !host.in_stage || host.stage != stage || host.term != term)
+    return;
   if (host.paused_until > host.advanced_ns) host.advanced_ns = std::max(host.paused_until, now_);
   if (now_ - host.advanced_ns > kLongestStepNs)
     return break_law(Law::stages_advance, fmt::format("stage {} of {} stands still", stage, name(id)));
@@ -287,9 +288,8 @@ void World::lose(Host& host, int other, bool silent) {
   } else if (host.role == Role::agent && other == host.leader) {
     orphan(host);
   } else if (host.role == Role::agent && host.leader >= 0) {
-    send(host, host.leader, [this, leader = host.leader, from = host.id, other] {
-      hear_report(this->host(leader), from, other);
-    });
+    send(host, host.leader,
+         [this, leader = host.leader, from = host.id, other] { hear_report(this->host(leader), from, other); });
   }
 }
 
@@ -303,10 +303,13 @@ void World::judge_reports(Host& host) {
   for (const int member : host.members) order.push_back(name(member));
   std::vector<hosts::LossReport> reports = std::exchange(host.reports, {});
   std::erase_if(reports, [&](const hosts::LossReport& report) {
-    return std::ranges::none_of(hosts_, [&](const Host& one) { return name(one.id) == report.from && linked(host.id, one.id); });
+    return std::ranges::none_of(
+        hosts_, [&](const Host& one) { return name(one.id) == report.from && linked(host.id, one.id); });
   });
   const auto leave = rules_.hosts_to_leave(reports, order);
-  const auto leaves = [&](const std::string& one) { return std::ranges::find(leave, one, &hosts::LostHost::host) != leave.end(); };
+  const auto leaves = [&](const std::string& one) {
+    return std::ranges::find(leave, one, &hosts::LostHost::host) != leave.end();
+  };
   for (const hosts::LossReport& report : reports) {
     const bool mutual = std::ranges::any_of(reports, [&](const hosts::LossReport& other) {
       return other.from == report.lost.host && other.lost.host == report.from;

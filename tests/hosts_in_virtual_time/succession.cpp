@@ -43,9 +43,8 @@ void World::orphan(Host& host) {
                   orphan.fit ? "" : ", not fit"));
   host.succession = hosts::succession_of(rules_.orphan(std::move(orphan)), std::move(reached), monotonic_time(now_));
   judge_all_hearing(host.id);
-  const bool is_beside_led = std::ranges::any_of(hosts_, [&](const Host& other) {
-    return other.alive && linked(host.id, other.id) && has_coordinator(other);
-  });
+  const bool is_beside_led = std::ranges::any_of(
+      hosts_, [&](const Host& other) { return other.alive && linked(host.id, other.id) && has_coordinator(other); });
   if (is_beside_led) hit(Hit::apart_from_orphan);
   look(host);
 }

@@ -51,8 +51,8 @@ struct Rules {
       hosts_to_leave = hosts::hosts_to_leave;
   bool notices_unacknowledged = true;  // net/connection.h
   bool keeps_whole_steps = true;       // Courier::put_in_order()
-  bool respects_locks = true;      // RunDirectory::try_lock()
-  bool plan_tells_records = true;  // Courier: the plan of a stage comes with the records in the run's files
+  bool respects_locks = true;          // RunDirectory::try_lock()
+  bool plan_tells_records = true;      // Courier: the plan of a stage comes with the records in the run's files
 };
 
 struct Violation {

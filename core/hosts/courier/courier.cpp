@@ -20,8 +20,8 @@ std::vector<LostHost> hosts_to_leave(std::vector<LossReport> reports, const std:
   std::vector<LostHost> leave;
   while (!reports.empty()) {
     const auto rank = [&](const LossReport& report) {
-      const auto named = std::ranges::count_if(
-          reports, [&](const LossReport& other) { return other.lost.host == report.lost.host; });
+      const auto named =
+          std::ranges::count_if(reports, [&](const LossReport& other) { return other.lost.host == report.lost.host; });
       return std::pair(named, std::ranges::find(order, report.lost.host) - order.begin());
     };
     leave.push_back(std::ranges::max_element(reports, {}, rank)->lost);

@@ -1,10 +1,10 @@
 #pragma once
 // The connections of a courier to the couriers of other hosts: made, taken, lost, and given up after a silence.
 //
-// Beats (heartbeats.h) go between the coordinator and each other host, so a host that stands still is noticed there. Two
-// other hosts exchange no beats: what they send each other must be acknowledged by the receiver's system in time, or the
-// connection ends (net/connection.h). A host without a coordinator must know which hosts are left: the host sends beats
-// to all, and all answer.
+// Beats (heartbeats.h) go between the coordinator and each other host, so a host that stands still is noticed there.
+// Two other hosts exchange no beats: what they send each other must be acknowledged by the receiver's system in time,
+// or the connection ends (net/connection.h). A host without a coordinator must know which hosts are left: the host
+// sends beats to all, and all answer.
 
 #include <algorithm>
 #include <cstddef>
@@ -117,8 +117,8 @@ class CourierLink : public net::FrameSink {
   const net::ConnectionPtr connection;
   MonotonicTime heard;
   MonotonicTime beat = kNoTime;  // the last beat; kNoTime: none
-  bool waits = false;   // the next frame is of a stage not open here yet: all later frames wait, too
-  bool parted = false;  // all further frames are dropped
+  bool waits = false;            // the next frame is of a stage not open here yet: all later frames wait, too
+  bool parted = false;           // all further frames are dropped
 
  private:
   static constexpr uint64_t kFrames = 4;  // of a measurement

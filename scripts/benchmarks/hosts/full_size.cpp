@@ -6,8 +6,8 @@
 // The workers become ready, the job trains, and in each round a random worker is lost: all others report that they have
 // left the stage, a worker is started in the place of the lost worker, and the next stage opens. Prints the processor
 // time: up to the first stage, of a turn in which nothing happens, and from a loss to the order to open the next stage,
-// without what the fakes themselves take. The loop is the launcher's (core/run/launch/launcher/launcher.cpp): a wait, an
-// event of each worker that has one, a tick.
+// without what the fakes themselves take. The loop is the launcher's (core/run/launch/launcher/launcher.cpp): a wait,
+// an event of each worker that has one, a tick.
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -99,9 +99,8 @@ class Job {
   WorkerId some_worker(std::mt19937_64& random) const { return state_.workers[random() % state_.workers.size()].id; }
 
   void turn() {
-    events_of_workers_.watch(workers_, [](const FakeWorker& fake) {
-      return std::pair(fake.launcher.descriptor(), fake.process.get());
-    });
+    events_of_workers_.watch(
+        workers_, [](const FakeWorker& fake) { return std::pair(fake.launcher.descriptor(), fake.process.get()); });
     pollfd polled{events_of_workers_.descriptor(), POLLIN, 0};
     if (poll_within({&polled, 1}, 0ms) > 0) {
       for (const launch::WorkerEvents::Event& event : events_of_workers_.take()) hear(event.worker);

@@ -148,11 +148,13 @@ std::vector<std::string> leave(const std::vector<std::pair<std::string, std::str
   std::vector<LossReport> reports;
   for (const auto& [from, host] : lost) reports.push_back({from, {.host = host, .why = "it is silent"}});
   std::vector<std::string> names;
-  for (const LostHost& one : hosts_to_leave(std::move(reports), {"", "h1", "h2", "h3", "h4"})) names.push_back(one.host);
+  for (const LostHost& one : hosts_to_leave(std::move(reports), {"", "h1", "h2", "h3", "h4"}))
+    names.push_back(one.host);
   return names;
 }
 
-TEST_CASE("of hosts that lost each other the one leaves that most have lost, of equals the last; its word does not count") {
+TEST_CASE(
+    "of hosts that lost each other the one leaves that most have lost, of equals the last; its word does not count") {
   using Names = std::vector<std::string>;
   CHECK(leave({}) == Names{});
   CHECK(leave({{"h1", "h2"}}) == Names{"h2"});

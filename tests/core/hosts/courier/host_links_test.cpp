@@ -19,21 +19,21 @@ struct Links {
     net::Greeting own;
     own.host = host;
     links.emplace(
-        loop,
-        HostLinks::Options{.key = net::SharedKey({}),
-                           .own = own,
-                           .connected = [this](const std::string& name) { said.push_back("connected " + name); },
-                           .lost = [this](const std::string& name, const Error&,
-                                          bool silent) { said.push_back((silent ? "silent " : "ended ") + name); },
-                           .message =
-                               [this](const std::string& name, const CourierMessage& what) {
-                                 said.push_back(name + " says " + codec::encode(what).dump());
-                               },
-                           .measured = [this](const std::string& name, double, double) { said.push_back("measured " + name); },
-                           .landing = [this](const std::string&, const net::FrameHead& head) -> std::optional<Landing> {
-                             if (head.number > stage) return std::nullopt;
-                             return Landing{};
-                           }});
+        loop, HostLinks::Options{
+                  .key = net::SharedKey({}),
+                  .own = own,
+                  .connected = [this](const std::string& name) { said.push_back("connected " + name); },
+                  .lost = [this](const std::string& name, const Error&,
+                                 bool silent) { said.push_back((silent ? "silent " : "ended ") + name); },
+                  .message =
+                      [this](const std::string& name, const CourierMessage& what) {
+                        said.push_back(name + " says " + codec::encode(what).dump());
+                      },
+                  .measured = [this](const std::string& name, double, double) { said.push_back("measured " + name); },
+                  .landing = [this](const std::string&, const net::FrameHead& head) -> std::optional<Landing> {
+                    if (head.number > stage) return std::nullopt;
+                    return Landing{};
+                  }});
   }
   std::shared_ptr<Pretended> take(const std::string& host) {
     auto connection = std::make_shared<Pretended>(0, host);
