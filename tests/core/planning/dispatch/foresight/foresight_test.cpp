@@ -116,6 +116,15 @@ TEST_CASE("the rule of the early stop says how many evaluations come at least, a
   CHECK(end_of(world, submit(world, "a", 20, 30)) <= 30);
 }
 
+TEST_CASE("a job that has been evaluated is not expected to make more than its steps") {
+  FakeWorld world("fifo", 1);
+  for (const int64_t end : {100, 100}) submit(world, "a", end, 1000);
+  world.run_out();
+  const JobId id = submit(world, "a", 60, 60);
+  while (world.job(id).evaluations.count < 3) world.run(0.5);
+  CHECK(end_of(world, id) == doctest::Approx(60));
+}
+
 TEST_CASE("evaluations: better by the rule, once each, thinned evenly") {
   FakeWorld world("fifo", 1);
   const JobId falls = submit(world, "a", 1000, 1000, 1000, {.patience = 3, .min_delta = 0.1});

@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
+#include "core/planning/dispatch/turn.h"
 #include "tests/core/planning/dispatch/fake_world.h"
 
 namespace estrain::dispatch {
@@ -55,6 +57,12 @@ TEST_CASE("a job that no host has memory for waits, and delays no job; where suc
   world.tell(MemoryKnown{"b", 6 * kGiB});
   world.run(11);
   CHECK(names_of(world.state(), huge) == std::vector<std::string>{"b/cpu"});
+}
+
+TEST_CASE("many jobs that no host has memory for keep no device from a job behind them") {
+  FakeWorld world("fifo", 1, {.memory = {{"", 4 * kGiB}}});
+  for (int i = 0; i < 20; ++i) submit(world, of_worker(5));
+  CHECK(world.job(submit(world, of_worker(1), 20)).phase == Phase::starting);
 }
 
 TEST_CASE("memory that is not known, of a host or a job, holds nobody up") {
@@ -126,6 +134,115 @@ TEST_CASE("a job that has waited for memory for too long has a host's memory set
     }
     CHECK((world.job(large).phase == Phase::running) == (patience < 1e9));
   }
+}
+
+TEST_CASE("memory that is set aside closes the host to jobs behind, not to jobs in front") {
+  Settings settings;
+  settings.memory_patience = 60;
+  FakeWorld world("fifo", 7, {.memory = {{"", 4 * kGiB}}}, settings);
+  submit(world, of_worker(1.5), 100'000, wide(1));
+  submit(world, of_worker(1.6), 750, wide(1));  // ends after the patience
+  const JobId large = submit(world, of_worker(3), 100, wide(1));
+  world.run(100);
+  REQUIRE(world.job(large).reason.starts_with("waits for memory"));
+  const JobId behind = submit(world, of_worker(1), 50, wide(1));
+  Request first = wide(1);
+  first.priority = 1;
+  const JobId in_front = submit(world, of_worker(1), 50, first);
+  world.run(5);
+  CHECK(world.job(behind).phase == Phase::waiting);
+  CHECK(is_up(world.job(in_front).phase));
+}
+
+// Jobs 1 (at work, its launcher on host "a") and 2 (waiting) as a policy has meant them, before memory is looked at.
+struct Meant {
+  State state;
+  scheduling::PolicyChoice policy = scheduling::make_policy("fifo", 1);
+  Settings settings;
+
+  Meant(const std::vector<std::pair<std::string, JobId>>& devices, std::map<std::string, double> memory) {
+    for (const auto& [name, holder] : devices) {
+      Slot& slot = state.slots.emplace_back();
+      slot = {++state.last_slot, name};
+      slot.holder = holder;
+    }
+    state.memory = std::move(memory);
+    for (const JobId id : {1, 2}) {
+      Job& job = state.jobs[id];
+      job.id = id;
+      job.phase = id == 1 ? Phase::running : Phase::waiting;
+      job.request.type = "cpu";
+      job.request.most = 4;
+      job.memory.needs = {0, 2 * kGiB};
+    }
+    state.jobs[1].home = "a";
+  }
+  std::vector<JobId> fit() {
+    DispatchTurn turn{state, policy, settings, 0};
+    return fit_memory(turn, {&state.jobs[1], &state.jobs[2]});
+  }
+};
+
+TEST_CASE("a job that was to move to a host without memory stays, unless its device is another job's by now") {
+  for (const bool is_taken : {false, true}) {
+    CAPTURE(is_taken);
+    Meant meant({{"a/cpu", 1}, {"b/cpu", 0}}, {{"a", 4 * kGiB}, {"b", kGiB}});
+    meant.state.jobs[1].target = {{"b/cpu", 1}};
+    if (is_taken) meant.state.jobs[2].target = {{"a/cpu", 1}};
+    CHECK(meant.fit().empty());
+    CHECK(meant.state.jobs[1].target == (is_taken ? Target() : Target{{"a/cpu", 1}}));
+    CHECK(meant.state.jobs[2].target == (is_taken ? Target{{"a/cpu", 1}} : Target()));
+  }
+}
+
+TEST_CASE("a job gives workers up for another's memory, but not the last one beside its launcher") {
+  Meant meant({{"a/cpu", 1}, {"a/cpu", 0}, {"b/cpu", 1}, {"b/cpu", 1}}, {{"a", 3 * kGiB}, {"b", 10 * kGiB}});
+  meant.state.jobs[1].target = {{"a/cpu", 1}, {"b/cpu", 2}};
+  meant.state.jobs[2].target = {{"a/cpu", 1}};
+  CHECK(meant.fit().empty());
+  CHECK(meant.state.jobs[1].target == Target{{"a/cpu", 1}, {"b/cpu", 1}});
+  CHECK(meant.state.jobs[2].target == Target{{"b/cpu", 1}});
+}
+
+TEST_CASE("a job that gives workers up in vain keeps them") {
+  Meant meant({{"a/cpu", 1}, {"a/cpu", 1}}, {{"a", 4 * kGiB}});
+  meant.state.jobs[1].target = {{"a/cpu", 2}};
+  meant.state.jobs[2].target = {{"a/cpu", 1}};
+  meant.state.jobs[2].memory.needs = {0, 3 * kGiB};
+  CHECK(meant.fit() == std::vector<JobId>{2});
+  CHECK(meant.state.jobs[1].target == Target{{"a/cpu", 2}});
+}
+
+TEST_CASE("a job at work may keep what it holds of a host that is set aside, or too full") {
+  Meant meant({{"a/cpu", 1}, {"a/cpu", 1}, {"a/cpu", 0}}, {{"a", 3 * kGiB}});
+  const State& state = meant.state;
+  meant.state.underway.aside = {.job = 3, .host = "a"};
+  CHECK(workers_with_memory(state, state.jobs.at(1), "a", all_held(state)) == 2);
+  CHECK(workers_with_memory(state, state.jobs.at(2), "a", all_held(state)) == 0);
+  for (const int64_t workers : {1, 2, 3})
+    CHECK(has_memory_for(state, state.jobs.at(1), {{"a/cpu", workers}}) == (workers < 3));
+}
+
+TEST_CASE("of two guests without memory for both the older stays") {
+  Meant meant({{"a/cpu", 0}, {"a/cpu", 0}}, {{"a", 3 * kGiB}});
+  for (const JobId id : {1, 2}) {
+    meant.state.slots[static_cast<size_t>(id - 1)].guest = id;
+    meant.state.jobs[id].request.background = true;
+  }
+  CHECK(has_memory_for_guest(meant.state, meant.state.jobs[1], "a"));
+  CHECK_FALSE(has_memory_for_guest(meant.state, meant.state.jobs[2], "a"));
+}
+
+TEST_CASE("a job begins with the largest ratio of the jobs of its program, not the newest or the oldest") {
+  State state;
+  for (const auto& [id, ratio] : std::map<JobId, double>{{1, 1.5}, {2, 3}, {3, 1}}) {
+    Job& job = state.jobs[id];
+    job.phase = Phase::done;
+    job.memory = {.needs = {kGiB, ratio * kGiB}, .checked = {kGiB, kGiB}, .program = "p"};
+  }
+  Checked checked{.job = 4, .fine = true, .memory = {kGiB, kGiB}, .program = "p"};
+  estimate_memory(state, state.jobs[4], checked);
+  CHECK(state.jobs[4].memory.needs == NeededMemory{kGiB, 3 * kGiB});
 }
 
 TEST_CASE("a worker's peak raises the needs at once, and replaces the estimate after some steps") {
