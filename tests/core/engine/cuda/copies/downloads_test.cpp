@@ -29,7 +29,7 @@ void add(CudaDevice& device, float* a, const float* b, size_t n) {
   queue.updates->add(a, a, b, n, queue);
 }
 
-TEST_CASE("kernels write to mapped memory of the host; a download has the values of its moment, and nobody waits") {
+TEST_CASE("kernels write to mapped memory of the host, and a download has the values of its moment") {
   constexpr size_t n = 1000;
   CudaDevice device(0, {});
   const at::Tensor ones = full_on_gpu(n, 1), here = page_locked(n, -1);
@@ -40,7 +40,6 @@ TEST_CASE("kernels write to mapped memory of the host; a download has the values
     std::fill_n(values, n, 3.0f);
     add(device, values, ones.const_data_ptr<float>(), n);
     device.download(mapped, static_cast<std::byte*>(here.mutable_data_ptr()), [] {});
-    CHECK(values[0] == 3);  // this GPU computes only what is waited for
     device.await_downloads();
     add(device, values, ones.const_data_ptr<float>(), n);
     c10::cuda::getCurrentCUDAStream().synchronize();
