@@ -64,6 +64,8 @@ void AgentWorkers::begin_anew(int memory, int doorbell) {
   opened_ = never_opened_ = 0;
   memory_ = memory;
   doorbell_ = doorbell;
+  std::error_code ignored;  // outputs of workers that were killed; elsewhere the launcher removes them
+  if (!sees_run_) std::filesystem::remove_all(directory_.rows(), ignored);
 }
 
 void AgentWorkers::take(net::ConnectionPtr relay) {

@@ -44,6 +44,8 @@ Run::Run(LaunchPlan& plan)
       origin{std::move(plan.checkpoint), std::move(plan.checkpoint_cpu), plan.accepts_data, plan.from_step,
              std::move(plan.changes)},
       memory(descriptors.memory.get(), origin.step) {
+  std::error_code ignored;
+  std::filesystem::remove_all(journal.directory.rows(), ignored);  // outputs of a launch that was killed
   state.run = plan.run;
   state.fault_rules = std::move(plan.fault_rules);
   state.options = plan.options;
