@@ -76,12 +76,16 @@ void kill_and_reap(ChildProcess& child) {
 }
 
 // Asks the Python where it is (metrics.py), and ends it.
-[[noreturn]] void refuse_late(ChildProcess& child, const std::string& place, Seconds limit, const UniqueFd& notes) {
+[[noreturn]] void refuse_late(ChildProcess& child, const std::string& place, Seconds limit, const UniqueFd& notes,
+                              const std::function<bool()>& goes_on) {
   child.signal(SIGUSR2);
   const MonotonicTime end = MonotonicClock::now() + kForTraceback;
-  std::string trace;
-  while (trace.find('\n') == trace.npos && MonotonicClock::now() < end && !child.wait_for(10ms))
+  std::string trace, before;
+  do {  // the Python writes line by line
+    before = trace;
+    if (child.wait_for(kBetweenGlances)) break;
     trace = read_memory_file(notes.get());
+  } while ((trace.empty() || trace != before) && goes_on() && MonotonicClock::now() < end);
   if (child.running()) kill_and_reap(child);
   throw Error::make(Fault::spec, "{} has not returned in {:g} s{}", place, limit.count(), users_part(trace))
       .advise("see where the function waits; recovery.hang_seconds says how long a call may take")
@@ -111,7 +115,7 @@ std::optional<std::vector<double>> users_metrics(const spec::JobSpec& spec, cons
       kill_and_reap(child);
       return std::nullopt;
     }
-    if (MonotonicClock::now() - begun > limit) refuse_late(child, place, limit, notes);
+    if (MonotonicClock::now() - begun > limit) refuse_late(child, place, limit, notes, goes_on);
   }
   const Json told = Json::parse(read_memory_file(answer.get()), nullptr, false);
   if (told.is_discarded()) {
