@@ -592,6 +592,8 @@ constexpr int kMeetingMs = 3000;  // of the GPUs of a stage, simulated
 // A job on two GPUs whose meetings are slow.
 class SlowMeetings {
  public:
+  explicit SlowMeetings(const std::string& spec = mlp_job()) : spec_(folder_.write("job.toml", spec)) {}
+
   Job& job() { return job_; }
 
   // Returns how many workers have begun to meet others, over all stages.
@@ -613,7 +615,7 @@ class SlowMeetings {
  private:
   const ScratchFolder folder_;
   const std::string file_ = folder_.write("meetings", "");
-  const std::string spec_ = folder_.write("job.toml", mlp_job());
+  const std::string spec_;
   const Words never_ = {"--set", "train.eval_every=\"never\""};
   const Setting slow_{"ESTRAIN_SIMULATED_MEETING", fmt::format("{} {}", kMeetingMs, file_)};
   Job job_{spec_, folder_ / "changed",
@@ -658,6 +660,35 @@ TEST_CASE("a worker is lost while GPUs meet for a change: the job goes on, and c
     REQUIRE(slow.job().resize("cuda:1,cuda:2").code == 0);
     slow.check_bits();
   }
+}
+
+// Every 24 steps the rate is beyond a float, and the update is left out.
+std::string job_with_leaps() {
+  std::string points = "0", factors = "1";
+  for (int step = 23; step < 48'000; step += 24) {
+    points += fmt::format(", {}, {}", step, step + 1);
+    factors += ", 1e41, 1";
+  }
+  std::string text = mlp_job();
+  const size_t schedule = text.find("[schedule]"), next = text.find("\n[", schedule);
+  text.replace(
+      schedule, next == text.npos ? text.npos : next + 1 - schedule,
+      fmt::format("[schedule]\nname = \"table\"\nunit = \"step\"\npoints = [{}]\nfactors = [{}]\n", points, factors));
+  return text + "nonfinite = \"skip\"\n";
+}
+
+TEST_CASE("steps that are not finite, before and behind a change of GPUs that have met for it, cost no worker") {
+  SlowMeetings slow(job_with_leaps());
+  slow.job().reach(30);
+  for (const char* devices : {"cuda:0,cuda:1,cuda:2", "cuda:1,cuda:2", "cuda:0,cuda:1,cuda:2"}) {
+    CAPTURE(devices);
+    REQUIRE(slow.job().resize(devices).code == 0);
+    slow.job().reach(slow.job().step() + 50);
+  }
+  CHECK(events(slow.job().run(), "skipped").size() > 3);
+  CHECK(events(slow.job().run(), "device_lost").empty());
+  CHECK(slow.job().workers().size() == 3);
+  slow.check_bits();
 }
 
 void lose_a_worker(const std::string& devices, Timed& timed) {

@@ -12,15 +12,11 @@ namespace {
 
 constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // longer: a worker seems lost
 
-// Returns whether the state can lie in the memory of the stage's devices: each worker has a GPU of its own, GPUs of
-// several workers pass data to each other, buffers are whole 32-bit words, no averages of the weights are kept, ESTs do
-// not count by weight, and no update takes a whole parameter: the host computes these.
+// Returns whether the state can lie in the memory of the stage's devices: each worker has a GPU of its own, and GPUs of
+// several workers pass data to each other.
 bool can_be_resident(const Workplace& place, const StageOrder& order) {
   return !place.device.torch_device().is_cpu() && !order.beyond && (order.workers() == 1 || order.exchanges) &&
-         !place.job.places().averages.are_kept() && !place.job.manifest().weighs &&
-         !place.job.optimizer().updates_some_whole() &&
-         std::ranges::all_of(place.job.network().buffers(),
-                             [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
+         may_be_resident(place.job);
 }
 
 // Returns this worker's end of the exchange that the stage's workers have prepared (next_exchange.h). Null on abort.
@@ -63,6 +59,12 @@ bool open_exchange(Workplace& place, const StageOrder& order) {
 }
 
 }  // namespace
+
+bool may_be_resident(const TrainingJob& job) {
+  return !job.places().averages.are_kept() && !job.manifest().weighs && !job.optimizer().updates_some_whole() &&
+         std::ranges::all_of(job.network().buffers(),
+                             [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
+}
 
 std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order) {
   place.model.show(nullptr);

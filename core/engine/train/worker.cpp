@@ -23,6 +23,7 @@
 #include "core/engine/model/torch_error.h"
 #include "core/engine/operators/deterministic.h"
 #include "core/engine/operators/portable.h"
+#include "core/engine/train/carrier/carrier.h"
 #include "core/engine/train/evaluation/evaluation.h"
 #include "core/engine/train/initial_state.h"
 #include "core/engine/train/job/trial.h"
@@ -124,11 +125,6 @@ std::string rows_of_host(const WorkerSetup& setup) {
   return fmt::format("{}/{}-{}", setup.rows, kernel, status.st_ino);
 }
 
-// Removes the outputs of an earlier, killed launch. Another host of the job may be at work beside `rows`.
-void remove_old_rows(const WorkerSetup& setup, const std::string& rows) {
-  std::filesystem::remove_all(setup.courier < 0 ? setup.rows : rows);
-}
-
 // With the committed state.
 void try_function_of_user(Workplace& place) {
   const Step step = place.memory.commit().committed();
@@ -197,6 +193,7 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
   if (place.next_exchange != nullptr) place.next_exchange->keep_only(order.exchange);
   Stage::Left left = Stage(place, order).run();
   order.again = true;
+  order.exchange = 0;  // the stage has taken the prepared exchange, or has dropped it
   while (left == Stage::Left::again) left = Stage(place, order).run();
   current_pulse = nullptr;
   return left;
@@ -299,7 +296,7 @@ void run_worker(WorkerSetup& setup) {
     job.network().model().want_outputs(true);
     place.rows = rows_of_host(setup);
     if (setup.options.builds) {
-      remove_old_rows(setup, place.rows);
+      std::filesystem::remove_all(place.rows);  // outputs of a builder that was lost
       try_function_of_user(place);
       memory.set_ready();  // not before: if this worker is lost, another one builds the state, and tries the function
     }
@@ -316,7 +313,7 @@ void run_worker(WorkerSetup& setup) {
   std::optional<NextExchange> next_exchange;
   if (!device->torch_device().is_cpu())
     place.next_exchange = &next_exchange.emplace(
-        *device, memory, [&setup] { return receive_in_stage(setup.launcher); },
+        *device, memory, may_be_resident(job), [&setup] { return receive_in_stage(setup.launcher); },
         [&setup](const comm::ExchangePrepared& prepared) { setup.launcher.send(prepared); });
   if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();

@@ -27,6 +27,7 @@
 
 namespace estrain::train {
 
+class TrainingJob;
 struct Workplace;
 
 class Carrier {
@@ -60,6 +61,10 @@ class Carrier {
   // gradient of … is NaN (virtual rank r; …)" if the NaN ends the job and the EST is this worker's.
   virtual bool commit() = 0;
 };
+
+// Returns whether the state of the job can lie in the memory of GPUs: buffers are whole 32-bit words, no averages of
+// the weights are kept, ESTs do not count by weight, and no update takes a whole parameter: the host computes these.
+bool may_be_resident(const TrainingJob& job);
 
 // Opens the carrier of the stage's next steps. Sets place.resident, and place.exchange if GPUs pass data to each other.
 // Returns null on abort.

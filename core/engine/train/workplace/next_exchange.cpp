@@ -7,9 +7,11 @@
 
 namespace estrain::train {
 
-NextExchange::NextExchange(device::ComputeDevice& device, comm::JobMemory& memory, Receive receive, Report report)
+NextExchange::NextExchange(device::ComputeDevice& device, comm::JobMemory& memory, bool is_used, Receive receive,
+                           Report report)
     : device_(device),
       memory_(memory),
+      is_used_(is_used),
       receive_(std::move(receive)),
       report_(std::move(report)),
       asked_(memory.meetings().exchange_asked()) {}
@@ -29,7 +31,9 @@ void NextExchange::look() {
 void NextExchange::prepare(const Order& order) {
   drop();
   if (order.ticket != memory_.meetings().exchange_asked()) return;
-  asked_ = ticket_ = order.ticket;
+  asked_ = order.ticket;
+  if (!is_used_) return report_({order.ticket, false});
+  ticket_ = order.ticket;
   given_up_ = std::make_shared<std::atomic<uint32_t>>(0);
   maker_ = std::thread([this, order, given_up = given_up_] {
     try {

@@ -26,7 +26,8 @@ class NextExchange {
   using Receive = std::function<std::optional<Order>()>;
   using Report = std::function<void(const comm::ExchangePrepared&)>;
 
-  NextExchange(device::ComputeDevice& device, comm::JobMemory& memory, Receive receive, Report report);
+  // `is_used`: the job's stages use exchanges between GPUs. Otherwise nothing is prepared, and the report says so.
+  NextExchange(device::ComputeDevice& device, comm::JobMemory& memory, bool is_used, Receive receive, Report report);
   ~NextExchange() { drop(); }
   NextExchange(const NextExchange&) = delete;
   NextExchange& operator=(const NextExchange&) = delete;
@@ -50,6 +51,7 @@ class NextExchange {
 
   device::ComputeDevice& device_;
   comm::JobMemory& memory_;
+  const bool is_used_;
   const Receive receive_;
   const Report report_;
   int64_t asked_ = 0;   // the ticket seen last
