@@ -178,7 +178,9 @@ HostMemory CudaDevice::host_memory() const {
 at::Tensor CudaDevice::mapped_memory(size_t bytes) {
   const auto options = at::TensorOptions(at::kByte);
   if (bytes == 0) return at::empty({0}, options);
-  if (!mapped_ || mapped_.use_count() > 1 || mapped_bytes_ < bytes) {
+  // With more GPUs a share of the slots is smaller: the host needs the rest.
+  const bool is_too_large = bytes <= mapped_bytes_ / 2;
+  if (!mapped_ || mapped_.use_count() > 1 || mapped_bytes_ < bytes || is_too_large) {
     mapped_.reset();
     mapped_ = new_mapped_memory(bytes);
     mapped_bytes_ = bytes;

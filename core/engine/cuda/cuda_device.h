@@ -46,6 +46,7 @@ class CudaDevice : public device::ComputeDevice {
                                                         const device::ExchangeParty& party) override;
   void finish_reads() override { arrivals_.finish(); }
   void finish() override;
+  size_t mapped_bytes() const { return mapped_bytes_; }  // kept for the next mapped_memory()
 
  private:
   const c10::DeviceIndex index_;

@@ -57,6 +57,10 @@ TEST_CASE("mapped memory is kept for the next stage") {
   CHECK(device.mapped_memory(900).const_data_ptr() == place);
   CHECK(device.mapped_memory(1000).const_data_ptr() == place);
   CHECK(device.mapped_memory(2000).numel() == 2000);
+  const void* const large = device.mapped_memory(2000).const_data_ptr();
+  CHECK(device.mapped_memory(1001).const_data_ptr() == large);
+  device.mapped_memory(1000);
+  CHECK(device.mapped_bytes() == 1000);
   const at::Tensor used = device.mapped_memory(1000);
   CHECK(device.mapped_memory(1000).const_data_ptr() != used.const_data_ptr());
 }
