@@ -28,12 +28,13 @@ inline Error from_torch(const c10::Error& error) {
     return Error::make(Fault::mismatch, "{}: {}", label_out_of_range, text)
         .advise("check the data, or set model.classes to the number of classes in it");
   }
-  if (text.find("DefaultCPUAllocator") != std::string::npos || dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
+  if (text.find("DefaultCPUAllocator") != std::string::npos)
+    return Error(Fault::infeasible, text).advise("lower data.batch, use a smaller model, or a host with more memory");
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
     return Error(Fault::infeasible, text)
         .advise(
-            "lower data.batch, use a smaller model or a device with more memory, or keep the optimizer's slots of GPUs "
-            "in "
-            "host memory (job.state = \"host\")");
+            "lower data.batch, use a smaller model or a device with more memory, or keep the optimizer's slots in host "
+            "memory (job.state = \"host\")");
   }
   return Error::make(Fault::bug, "LibTorch: {}", text).caused_by("torch_exception");
 }
