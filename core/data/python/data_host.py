@@ -145,7 +145,7 @@ def lengths_of(made):
             raise Refused(f"lengths[{name!r}]: {problem}", LENGTHS)
         if values.is_floating_point() or values.is_complex() or values.shape != (len(made),):
             raise Refused(f"lengths[{name!r}] is {described(values)}, for {len(made)} samples", LENGTHS)
-        values = values.to(torch.int64).contiguous()
+        values = values.to("cpu", torch.int64).contiguous()
         if len(made) and int(values.min()) < 0:
             first = int((values < 0).nonzero()[0])
             raise Refused(f"lengths[{name!r}] says {int(values[first])} for sample {first}, and a length is at least 0", LENGTHS)

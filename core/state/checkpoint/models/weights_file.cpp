@@ -166,10 +166,11 @@ WeightsFile hdf5_weights(const std::string& path) {
     const h5::Type stored = type_to_read(data);
     if (stored == h5_type(as.dtype)) return data.read(stored, out);
     StoredRows all = {.type = h5::type_name(stored), .element_bytes = h5::type_size(stored), .rows = 1};
-    if (!data.shape().empty()) all.rows = static_cast<uint64_t>(data.shape()[0]);
+    // Not of chunks: every piece would decompress the chunks that it crosses.
+    if (data.offset() && !data.shape().empty()) all.rows = static_cast<uint64_t>(data.shape()[0]);
     if (all.rows > 0) all.row_elements = as.elements() / all.rows;
     convert_rows(all, as.dtype, out, [&](uint64_t first, uint64_t rows, std::byte* to) {
-      if (data.shape().empty()) return data.read(stored, to);
+      if (all.rows == 1) return data.read(stored, to);
       data.read_rows(stored, static_cast<int64_t>(first), static_cast<int64_t>(rows), to);
     });
   };
