@@ -54,7 +54,7 @@ class Columns {
         owner_(find_column(table, {"vc", "user", "owner", "queue"})),
         model_(find_column(table, {"model", "model_name"})),
         workload_(find_column(table, {"cluster"})),
-        deadline_(find_column(table, {"deadline_s"})) {
+        deadline_(find_column(table, {"deadline_s", "ddl"})) {
     if (duration_) return;
     end_ = require_column(table, "how long a job ran, or when the job ended",
                           {"duration_s", "end_s", "end_time", "finish_time", "deletion_time", "finished"});

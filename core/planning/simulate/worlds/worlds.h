@@ -12,9 +12,9 @@ namespace estrain::simulate {
 
 // Traces with only the jobs' durations on their requested devices: Philly, ITP and the like.
 //
-// Columns: tables/job_trace.h; each cluster of the column cluster is a workload. A job has an EST for each requested device. On fewer devices, the device with the most ESTs
-// determines the speed; on more devices the job is no faster. A change of devices costs nothing unless --charge sets a
-// cost, since these traces have no cost.
+// Columns: tables/job_trace.h; each cluster of the column cluster is a workload. A job has an EST for each requested
+// device. On fewer devices, the device with the most ESTs determines the speed; on more devices the job is no faster. A
+// change of devices costs nothing unless --charge sets a cost, since these traces have no cost.
 //
 // With placement_slowdown.csv in the folder (model, gpus, nodes, rel_speed), a job on more hosts than its requested
 // devices need is slower; the trace may have the column model. A trace's duration is that on the fewest hosts.
