@@ -19,7 +19,7 @@ bool can_be_resident(const Workplace& place, const StageOrder& order) {
          may_be_resident(place.job);
 }
 
-// Returns this worker's end of the exchange that the stage's workers have prepared (next_exchange.h). Null on abort.
+// Returns this worker's end of the exchange that the stage's workers have prepared (exchange_ahead.h). Null on abort.
 std::unique_ptr<device::DeviceExchange> take_prepared(Workplace& place, const StageOrder& order) {
   std::unique_ptr<device::DeviceExchange> exchange = place.next_exchange->take(order.exchange);
   if (!exchange && !place.memory.gate().aborted())

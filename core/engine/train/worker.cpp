@@ -201,17 +201,17 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
 
 // Returns the order to prepare an exchange, if the order waits in the socket. For a worker in its stage: the launcher
 // sends no other order to such a worker.
-std::optional<comm::PrepareExchange> receive_in_stage(comm::WorkersOwnChannel& launcher) {
+std::optional<comm::ExchangeOrder> receive_in_stage(comm::WorkersOwnChannel& launcher) {
   comm::WorkerOrder order;
   if (launcher.receive(&order, std::chrono::milliseconds(0)) != comm::Received::message) return std::nullopt;
-  if (const auto* prepare = std::get_if<comm::PrepareExchange>(&order)) return *prepare;
+  if (const auto* prepare = std::get_if<comm::ExchangeOrder>(&order)) return *prepare;
   throw Error(Fault::bug, "the launcher sent an order to a worker in its stage");
 }
 
 void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
   comm::WorkerOrder order;
   while (launcher.receive(&order, kForever) == comm::Received::message) {
-    const auto* prepare = std::get_if<comm::PrepareExchange>(&order);
+    const auto* prepare = std::get_if<comm::ExchangeOrder>(&order);
     if (prepare != nullptr) {
       if (place.next_exchange != nullptr) place.next_exchange->prepare(*prepare);
       continue;
@@ -310,11 +310,11 @@ void run_worker(WorkerSetup& setup) {
   }
   std::optional<operators::Watch> watch;
   if (watches) place.watch = &watch.emplace(scanned);
-  std::optional<NextExchange> next_exchange;
+  std::optional<ExchangeAhead> next_exchange;
   if (!device->torch_device().is_cpu())
     place.next_exchange = &next_exchange.emplace(
         *device, memory, may_be_resident(job), [&setup] { return receive_in_stage(setup.launcher); },
-        [&setup](const comm::ExchangePrepared& prepared) { setup.launcher.send(prepared); });
+        [&setup](const comm::ExchangeReport& prepared) { setup.launcher.send(prepared); });
   if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();
   comm::Ready ready;

@@ -13,7 +13,7 @@
 #include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/job/job.h"
 #include "core/engine/train/job/network.h"
-#include "core/engine/train/workplace/next_exchange.h"
+#include "core/engine/train/workplace/exchange_ahead.h"
 #include "core/engine/train/workplace/resident_state.h"
 #include "core/engine/train/workplace/step_trace.h"
 #include "core/state/checkpoint/models/output_parts.h"
@@ -80,7 +80,7 @@ struct Workplace {
   const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
   const operators::Watch* watch = nullptr;                // of operators, for a Python module at D2
 
-  NextExchange* next_exchange = nullptr;  // null: the device does not exchange
+  ExchangeAhead* next_exchange = nullptr;  // null: the device does not exchange
 
   // Throws Fault::io if memory was ever refused to this process: a library may have worked around it with other bits.
   void require_memory() const;

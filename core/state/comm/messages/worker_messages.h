@@ -39,9 +39,9 @@ struct RunStage {
   ESTRAIN_FIELDS(worker, ranges, beyond, restarted, exchanges, kinds, exchange)
 };
 
-// Prepare the exchange of the next stage, beside the stage under way. The answer is ExchangePrepared. A worker in a
+// Prepare the exchange of the next stage, beside the stage under way. The answer is ExchangeReport. A worker in a
 // stage looks for this message when its ticket is asked for in shared memory (MeetingPlaces::exchange_asked).
-struct PrepareExchange {
+struct ExchangeOrder {
   static constexpr std::string_view name = "prepare_exchange";
   int64_t ticket = 0;
   int64_t worker = 0, workers = 0;  // of the next stage
@@ -77,7 +77,7 @@ struct LeftStage {
   ESTRAIN_FIELDS(finished)
 };
 
-struct ExchangePrepared {
+struct ExchangeReport {
   static constexpr std::string_view name = "exchange_prepared";
   int64_t ticket = 0;
   bool made = false;  // false: the workers can meet in the next stage only
@@ -101,8 +101,8 @@ struct LeftOutSample {
   ESTRAIN_FIELDS(set, sample, why)
 };
 
-using WorkerOrder = std::variant<RunStage, Leave, HostLost, PrepareExchange>;
-using WorkerReport = std::variant<Ready, LeftStage, AuditFound, LeftOutSample, Failed, ExchangePrepared>;
+using WorkerOrder = std::variant<RunStage, Leave, HostLost, ExchangeOrder>;
+using WorkerReport = std::variant<Ready, LeftStage, AuditFound, LeftOutSample, Failed, ExchangeReport>;
 using WorkerChannel = Channel<WorkerOrder, WorkerReport>;      // the launcher's end
 using WorkersOwnChannel = Channel<WorkerReport, WorkerOrder>;  // the worker's
 

@@ -117,7 +117,7 @@ std::optional<decisions::Event> Crew::hear(WorkerId id) {
     return std::nullopt;
   }
   if (const auto* found = std::get_if<comm::LeftOutSample>(&report)) return leave_out(id, *found);
-  if (const auto* prepared = std::get_if<comm::ExchangePrepared>(&report))
+  if (const auto* prepared = std::get_if<comm::ExchangeReport>(&report))
     return decisions::ExchangePrepared{id, prepared->ticket, prepared->made};
   note_data(std::get<comm::Ready>(report));
   return decisions::WorkerReady{id};

@@ -56,7 +56,7 @@ void Stages::prepare_exchange(const decisions::PrepareExchange& prepare) const {
   const int64_t workers = std::ssize(prepare.workers);
   for (int64_t rank = 0; rank < workers; ++rank) {
     WorkerProcess* worker = process_of(processes_.workers, prepare.workers[static_cast<size_t>(rank)]);
-    if (worker != nullptr) worker->socket.send(comm::PrepareExchange{prepare.ticket, rank, workers});
+    if (worker != nullptr) worker->socket.send(comm::ExchangeOrder{prepare.ticket, rank, workers});
   }
 }
 

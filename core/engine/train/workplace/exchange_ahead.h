@@ -19,18 +19,18 @@
 
 namespace estrain::train {
 
-class NextExchange {
+class ExchangeAhead {
  public:
-  using Order = comm::PrepareExchange;
+  using Order = comm::ExchangeOrder;
   // `receive` returns the launcher's waiting order, or nothing. `report` is called in any thread.
   using Receive = std::function<std::optional<Order>()>;
-  using Report = std::function<void(const comm::ExchangePrepared&)>;
+  using Report = std::function<void(const comm::ExchangeReport&)>;
 
   // `is_used`: the job's stages use exchanges between GPUs. Otherwise nothing is prepared, and the report says so.
-  NextExchange(device::ComputeDevice& device, comm::JobMemory& memory, bool is_used, Receive receive, Report report);
-  ~NextExchange() { drop(); }
-  NextExchange(const NextExchange&) = delete;
-  NextExchange& operator=(const NextExchange&) = delete;
+  ExchangeAhead(device::ComputeDevice& device, comm::JobMemory& memory, bool is_used, Receive receive, Report report);
+  ~ExchangeAhead() { drop(); }
+  ExchangeAhead(const ExchangeAhead&) = delete;
+  ExchangeAhead& operator=(const ExchangeAhead&) = delete;
 
   // Call this function often during a stage: looks whether the launcher asks for another exchange, or for none.
   void look();

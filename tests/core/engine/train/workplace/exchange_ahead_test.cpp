@@ -1,4 +1,4 @@
-#include "core/engine/train/workplace/next_exchange.h"
+#include "core/engine/train/workplace/exchange_ahead.h"
 
 #include <doctest/doctest.h>
 
@@ -56,6 +56,9 @@ class SlowMeeting : public device::CpuDevice {
 };
 
 struct Preparing {
+  explicit Preparing(bool used = true) : is_used(used) {}
+
+  const bool is_used;
   const spec::JobSpec spec = spec::parse_text(
       "[job]\nests = 1\n[model]\nname = \"mlp\"\nhidden = [5]\n[data]\nformat = \"synthetic\"\nshape = [7]\n"
       "samples = 64\nbatch = 2\n[train]\nsteps = 9\n",
@@ -64,28 +67,28 @@ struct Preparing {
   WorkerInProcess worker{spec, fd.get(), WorkerInProcess::plan_of(spec)};
   comm::JobMemory& memory = worker.memory();
   SlowMeeting device;
-  std::vector<comm::PrepareExchange> waiting;  // orders in the socket, the next one last
+  std::vector<comm::ExchangeOrder> waiting;  // orders in the socket, the next one last
   std::mutex mutex;
   std::condition_variable said;
-  std::vector<comm::ExchangePrepared> reports;
-  NextExchange next{device, memory,
-                    [this]() -> std::optional<comm::PrepareExchange> {
-                      if (waiting.empty()) return std::nullopt;
-                      const comm::PrepareExchange order = waiting.back();
-                      waiting.pop_back();
-                      return order;
-                    },
-                    [this](const comm::ExchangePrepared& report) {
-                      const std::lock_guard lock(mutex);
-                      reports.push_back(report);
-                      said.notify_all();
-                    }};
+  std::vector<comm::ExchangeReport> reports;
+  ExchangeAhead next{device, memory, is_used,
+                     [this]() -> std::optional<comm::ExchangeOrder> {
+                       if (waiting.empty()) return std::nullopt;
+                       const comm::ExchangeOrder order = waiting.back();
+                       waiting.pop_back();
+                       return order;
+                     },
+                     [this](const comm::ExchangeReport& report) {
+                       const std::lock_guard lock(mutex);
+                       reports.push_back(report);
+                       said.notify_all();
+                     }};
 
   void ask(int64_t ticket) {
     memory.meetings().ask_exchange(ticket);
     waiting.insert(waiting.begin(), {ticket, 0, 3});
   }
-  comm::ExchangePrepared report(size_t number) {
+  comm::ExchangeReport report(size_t number) {
     std::unique_lock lock(mutex);
     REQUIRE(said.wait_for(lock, 60s, [&] { return reports.size() > number; }));
     return reports[number];
@@ -147,6 +150,18 @@ TEST_CASE("an exchange that is not wanted any more ends, whether the others have
       CHECK_FALSE(preparing.next.take(1));
     }
   }
+}
+
+TEST_CASE("a job whose stages use no exchange prepares none, and says so at once") {
+  Preparing preparing(false);
+  preparing.ask(1);
+  preparing.next.look();
+  CHECK_FALSE(preparing.report(0).made);
+  CHECK(preparing.report(0).ticket == 1);
+  preparing.next.look();
+  CHECK_FALSE(preparing.next.take(1));
+  CHECK(preparing.reports.size() == 1);
+  CHECK(preparing.device.parties.empty());
 }
 
 TEST_CASE("an aborted stage ends the meeting; a late order for an exchange that is given up is ignored") {

@@ -1,4 +1,4 @@
-#include "core/engine/train/workplace/next_exchange.h"
+#include "core/engine/train/workplace/exchange_ahead.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 
 namespace estrain::train {
 
-NextExchange::NextExchange(device::ComputeDevice& device, comm::JobMemory& memory, bool is_used, Receive receive,
-                           Report report)
+ExchangeAhead::ExchangeAhead(device::ComputeDevice& device, comm::JobMemory& memory, bool is_used, Receive receive,
+                             Report report)
     : device_(device),
       memory_(memory),
       is_used_(is_used),
@@ -16,7 +16,7 @@ NextExchange::NextExchange(device::ComputeDevice& device, comm::JobMemory& memor
       report_(std::move(report)),
       asked_(memory.meetings().exchange_asked()) {}
 
-void NextExchange::look() {
+void ExchangeAhead::look() {
   const int64_t asked = memory_.meetings().exchange_asked();
   if (asked == asked_) return;
   if (asked == 0) {
@@ -28,7 +28,7 @@ void NextExchange::look() {
   }
 }
 
-void NextExchange::prepare(const Order& order) {
+void ExchangeAhead::prepare(const Order& order) {
   drop();
   if (order.ticket != memory_.meetings().exchange_asked()) return;
   asked_ = order.ticket;
@@ -45,7 +45,7 @@ void NextExchange::prepare(const Order& order) {
   });
 }
 
-std::unique_ptr<device::DeviceExchange> NextExchange::meet(
+std::unique_ptr<device::DeviceExchange> ExchangeAhead::meet(
     const Order& order, const std::shared_ptr<const std::atomic<uint32_t>>& given_up) {
   device::ExchangeId id;
   comm::MeetingPlaces meetings = memory_.meetings();
@@ -55,7 +55,7 @@ std::unique_ptr<device::DeviceExchange> NextExchange::meet(
   return device_.open_exchange(id, {worker, workers, memory_.gate().abort_word(), nullptr, given_up});
 }
 
-std::unique_ptr<device::DeviceExchange> NextExchange::take(int64_t ticket) {
+std::unique_ptr<device::DeviceExchange> ExchangeAhead::take(int64_t ticket) {
   if (ticket == 0 || ticket != ticket_) {
     drop();
     return nullptr;
@@ -66,7 +66,7 @@ std::unique_ptr<device::DeviceExchange> NextExchange::take(int64_t ticket) {
   return std::move(made_);
 }
 
-void NextExchange::drop() {
+void ExchangeAhead::drop() {
   if (given_up_) given_up_->store(1);
   if (maker_.joinable()) maker_.join();
   made_.reset();
