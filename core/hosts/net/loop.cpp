@@ -1,20 +1,25 @@
 #include "core/hosts/net/loop.h"
 
-#include <unistd.h>
+#include <fcntl.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/files/unique_fd.h"
 #include "core/hosts/net/engine.h"
 
 namespace estrain::net {
 
+// Waits for a copy of the caller's descriptor: the caller may close the descriptor first, and its number may serve
+// another watch before this watch ends.
 class Loop::Watch : public std::enable_shared_from_this<Watch> {
  public:
   Watch(Engine& engine, int fd, std::function<void()> readable)
-      : descriptor_(engine.context, fd), readable_(std::move(readable)) {}
+      : copy_(copy_of(fd)), descriptor_(engine.context, copy_.get()), readable_(std::move(readable)) {}
+  // Before the copy is closed: the system goes on to watch a closed descriptor while its file is open elsewhere.
   ~Watch() { descriptor_.release(); }
 
   void wait() {
@@ -27,6 +32,13 @@ class Loop::Watch : public std::enable_shared_from_this<Watch> {
   }
 
  private:
+  static UniqueFd copy_of(int fd) {
+    UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!copy) throw system_error("cannot wait for a descriptor", errno);
+    return copy;
+  }
+
+  const UniqueFd copy_;
   asio::posix::stream_descriptor descriptor_;
   std::function<void()> readable_;
 };
