@@ -55,6 +55,7 @@ void HostLinks::add(const net::ConnectionPtr& connection, const std::string& nam
   });
   if (leads()) {
     if (measured_ == name) measured_.reset();  // over the connection before
+    std::erase(to_measure_, name);
     to_measure_.push_back(name);
     measure_next();
   }

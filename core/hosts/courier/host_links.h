@@ -142,8 +142,9 @@ class CourierLink : public net::FrameSink {
     if (!meter_) return;
     meter_->hear(said);
     if (!meter_->is_done()) return;
-    hears_.measured(meter_->round_trip_seconds(), meter_->bytes_per_second());
+    const double round_trip = meter_->round_trip_seconds(), bytes = meter_->bytes_per_second();
     meter_.reset();
+    hears_.measured(round_trip, bytes);
   }
 
   // Room for a frame that is to be dropped.

@@ -159,6 +159,21 @@ TEST_CASE("a coordinator measures its links one after another, also if the host 
   CHECK_FALSE(is_pinged(*host.take("c")));  // an agent measures nothing
 }
 
+TEST_CASE("a host that connects anew before its turn is measured once, and the hosts behind it have their turn") {
+  Links coordinator("");
+  const auto a = coordinator.take("a"), before = coordinator.take("c"), c = coordinator.take("c"),
+             d = coordinator.take("d");
+  CHECK_FALSE(is_pinged(*c));
+  answer_measurement(*a);
+  CHECK_FALSE(is_pinged(*before));
+  CHECK(is_pinged(*c));
+  answer_measurement(*c);
+  CHECK(is_pinged(*d));
+  answer_measurement(*d);
+  CHECK(std::ranges::count(coordinator.said, "measured c") == 1);
+  CHECK(std::ranges::count(coordinator.said, "measured d") == 1);
+}
+
 std::vector<std::string> beaten(const HostLinks& links) {
   std::vector<std::string> names;
   for (const auto& [name, connection] : links.to_beat()) names.push_back(name);
