@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMostBytesBeforeBeats = 1 << 20;
 constexpr int kTicks = beat_milliseconds / 10;
+constexpr int kTicksBetweenTries = 1'000;
 // Agents keep records until the run's files hold them. Agents hear of the files at least this often, counted in steps.
 constexpr int64_t kRecordsBetweenBeats = comm::records_of_ring / 8;
 
@@ -66,6 +67,7 @@ int64_t Heartbeats::step_of_records() {
 
 void Heartbeats::send_in_time() {
   if (++ticks_ % kTicks == 0 || step_of_records() >= holding_.records().written() + kRecordsBetweenBeats) send();
+  if (ticks_ % kTicksBetweenTries == 0) links_.try_quiet();
 }
 
 void Heartbeats::send() {

@@ -23,7 +23,8 @@ class Heartbeats {
       : links_(links), holding_(holding), stage_(stage), leads_(leads) {}
 
   void begin_stage() { counted_begun_ = false; }
-  // Called every 10 ms. Sooner than usual where many records have been written.
+  // Called every 10 ms. Sooner than usual where many records have been written. Also tries the links without beats,
+  // every 10 s.
   void send_in_time();
   void send();
   Landing landing(const std::string& host, const net::FrameHead& head);

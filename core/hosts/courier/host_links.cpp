@@ -132,13 +132,23 @@ void HostLinks::note_beat(const std::string& name) {
 }
 
 std::vector<std::pair<std::string, net::Connection*>> HostLinks::to_beat() const {
-  const MonotonicTime now = MonotonicClock::now();
   std::vector<std::pair<std::string, net::Connection*>> beaten;
   for (const auto& [name, link] : links_) {
-    const Nanoseconds since = link->beat == kNoTime ? Nanoseconds::max() : now - link->beat;
-    if (sends_beats(leads(), has_coordinator(), name.empty(), since)) beaten.emplace_back(name, link->connection.get());
+    if (beats_go(name, *link)) beaten.emplace_back(name, link->connection.get());
   }
   return beaten;
+}
+
+bool HostLinks::beats_go(const std::string& name, const CourierLink& link) const {
+  const Nanoseconds since = link.beat == kNoTime ? Nanoseconds::max() : MonotonicClock::now() - link.beat;
+  return sends_beats(leads(), has_coordinator(), name.empty(), since);
+}
+
+void HostLinks::try_quiet() {
+  for (const auto& [name, link] : links_) {
+    const bool is_quiet = !beats_go(name, *link) && link->connection->bytes_waiting() == 0;
+    if (is_quiet) link->connection->send({bulk, 0, 0, 0}, "");
+  }
 }
 
 void HostLinks::forgive_silence() {

@@ -3,8 +3,8 @@
 //
 // Beats (heartbeats.h) go between the coordinator and each other host, so a host that stands still is noticed there.
 // Two other hosts exchange no beats: what they send each other must be acknowledged by the receiver's system in time,
-// or the connection ends (net/connection.h). A host without a coordinator must know which hosts are left: the host
-// sends beats to all, and all answer.
+// or the connection ends (net/connection.h). They send something at least every 10 s. A host without a coordinator must
+// know which hosts are left: the host sends beats to all, and all answer.
 
 #include <algorithm>
 #include <cstddef>
@@ -198,6 +198,9 @@ class HostLinks {
   void note_beat(const std::string& name);
   // Returns the connections on which beats go now.
   std::vector<std::pair<std::string, net::Connection*>> to_beat() const;
+  // Sends an empty frame without meaning on each connection on which no beats go. The peer's system must acknowledge
+  // the frame in time, so a cut path is noticed though nothing else is sent.
+  void try_quiet();
   // Drops hosts that have been silent for too long, of the hosts whose beats are expected. Called every 10 ms.
   void look();
   // Stops every activity of the links.
@@ -205,6 +208,7 @@ class HostLinks {
 
  private:
   bool leads() const { return options_.own.host.empty(); }
+  bool beats_go(const std::string& name, const CourierLink& link) const;
   bool has_coordinator() const { return !leads() && links_.contains(""); }
   void add(const net::ConnectionPtr& connection, const std::string& name);
   void part(std::unique_ptr<CourierLink> link);

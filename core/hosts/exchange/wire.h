@@ -25,7 +25,8 @@ enum Kind : uint32_t {
   mail_odd,    // with an odd number
   // Once in a stage.
   state,  // the committed state; number: round_number() of the state's step
-  // Bytes without meaning, to measure a link (agents/link_meter.h); the receiver ignores `number`.
+  // Bytes without meaning, to measure a link (agents/link_meter.h), or none, to try a link (courier/host_links.h); the
+  // receiver ignores `number`.
   bulk,
 };
 

@@ -51,7 +51,7 @@ class Connection {
 
   // From now on, frames go to the sink. `closed` is called once, with the reason, unless close() was called first: the
   // peer went away, was silent for 1.5 s with data on the way to the peer, or broke the protocol. A peer that goes away
-  // without a word while no data is on the way is noticed within 35 s.
+  // without a word is noticed once data is sent to the peer.
   virtual void start(FrameSink& sink, std::function<void(const Error& why)> closed) = 0;
   // The sink has room for the waiting frame.
   virtual void retry() = 0;

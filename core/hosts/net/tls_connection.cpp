@@ -17,17 +17,14 @@ using asio::ip::tcp;
 constexpr uint32_t kGreetingKind = 1;
 constexpr size_t kBytesOfTurn = 256 << 10;       // then other connections have their turn
 constexpr unsigned kSilenceMilliseconds = 1500;  // of sent data without acknowledgement
-// A connection without data is tried now and then. A firewall on the way may forget a connection without any packets.
-constexpr int kIdleSeconds = 30, kSecondsBetweenTries = 2;
 
+// The system does not try idle connections (SO_KEEPALIVE): with a limit of silence, one lost try would end a connection
+// that works.
 void set_options(tcp::socket& socket) {
   asio::error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   const unsigned silence = kSilenceMilliseconds;
   ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
-  socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
-  ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_KEEPINTVL, &kSecondsBetweenTries, sizeof kSecondsBetweenTries);
   avoid_bbr(socket.native_handle());
 }
 

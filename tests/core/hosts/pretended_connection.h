@@ -47,9 +47,11 @@ class Pretended : public net::Connection {
   }
   void retry() override {}
   void send(const net::FrameHead& head, std::string payload) override {
+    ++heard_frames[head.kind];
     if (head.kind == message) heard.push_back(parse_json(payload, "test"));
   }
   void send_from(const net::FrameHead& head, std::span<const std::byte> bytes) override {
+    ++heard_frames[head.kind];
     heard_bytes[head.kind] += bytes.size();
   }
   size_t bytes_waiting() const override { return 0; }
@@ -59,6 +61,7 @@ class Pretended : public net::Connection {
   std::vector<Json> heard;
   std::map<uint32_t, size_t> heard_bytes;  // by the kind of frame, without messages
   bool is_closed = false;
+  std::map<uint32_t, int64_t> heard_frames;  // by the kind of frame
 
  private:
   net::Greeting greeting_;

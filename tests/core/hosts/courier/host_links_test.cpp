@@ -194,6 +194,21 @@ TEST_CASE("beats go between a coordinator and all others; a host answers the bea
   CHECK(beaten(*host.links) == std::vector<std::string>{""});
 }
 
+TEST_CASE("a host tries the links without beats, by frames that are no sign of life and mean nothing") {
+  Links host("b"), other("c");
+  const auto coordinator = host.take(""), quiet = host.take("c"), beats = host.take("d");
+  host.links->note_beat("d");
+  host.links->try_quiet();
+  CHECK(quiet->heard_frames[bulk] == 1);
+  CHECK(coordinator->heard_frames[bulk] == 0);
+  CHECK(beats->heard_frames[bulk] == 0);
+  const auto back = other.take("b");
+  other.take("");
+  back->sends(bulk, 0, {});
+  CHECK(other.said == std::vector<std::string>{"connected b", "connected "});
+  CHECK(beaten(*other.links) == std::vector<std::string>{""});
+}
+
 TEST_CASE("a host bears the silence of all but the coordinator, and without a coordinator of nobody") {
   Links host("b");
   const auto coordinator = host.take(""), silent = host.take("c"), talks = host.take("d");

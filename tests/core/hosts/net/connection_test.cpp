@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -205,6 +207,26 @@ class Eavesdropper {
   std::thread thread_;
   std::string heard_, heard_back_;
 };
+
+TEST_CASE("a connection ends by a silence with data on the way; the system tries no idle connection") {
+  Loop loop;
+  Server server(loop);
+  const Client client(server, key_of('k'), greeting("client"));
+  REQUIRE(server.run_until([&] { return client.settled() && !server.accepted.empty(); }));
+  int connections = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    unsigned silence = 0;
+    socklen_t size = sizeof silence;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, &size) != 0 || silence == 0) continue;
+    int is_tried = 1;
+    size = sizeof is_tried;
+    CHECK(::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &is_tried, &size) == 0);
+    CHECK(is_tried == 0);  // one lost try would end the connection
+    CHECK(silence == 1500);
+    ++connections;
+  }
+  CHECK(connections == 2);
+}
 
 TEST_CASE("frames arrive whole and in order, both ways") {
   Loop loop;
