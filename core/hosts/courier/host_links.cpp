@@ -139,8 +139,11 @@ std::vector<std::pair<std::string, net::Connection*>> HostLinks::to_beat() const
   return beaten;
 }
 
+// Beats may wait behind a frame for which there is no room yet: the other host may have lost its coordinator since.
 bool HostLinks::beats_go(const std::string& name, const CourierLink& link) const {
-  const Nanoseconds since = link.beat == kNoTime ? Nanoseconds::max() : MonotonicClock::now() - link.beat;
+  const Nanoseconds since = link.waits             ? 0ns
+                            : link.beat == kNoTime ? Nanoseconds::max()
+                                                   : MonotonicClock::now() - link.beat;
   return sends_beats(leads(), has_coordinator(), name.empty(), since);
 }
 

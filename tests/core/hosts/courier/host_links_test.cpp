@@ -194,6 +194,16 @@ TEST_CASE("beats go between a coordinator and all others; a host answers the bea
   CHECK(beaten(*host.links) == std::vector<std::string>{""});
 }
 
+TEST_CASE("a host sends beats to a host whose next frame waits: the beats of that host wait behind the frame") {
+  Links host("b");
+  const auto coordinator = host.take(""), waits = host.take("c"), other = host.take("d");
+  CHECK_FALSE(waits->offers({sum, 8, 2, 0}));
+  CHECK(beaten(*host.links) == std::vector<std::string>{"", "c"});
+  host.stage = 2;
+  CHECK(waits->offers({sum, 8, 2, 0}));
+  CHECK(beaten(*host.links) == std::vector<std::string>{""});
+}
+
 TEST_CASE("a host tries the links without beats, by frames that are no sign of life and mean nothing") {
   Links host("b"), other("c");
   const auto coordinator = host.take(""), quiet = host.take("c"), beats = host.take("d");
