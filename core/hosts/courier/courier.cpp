@@ -12,7 +12,16 @@ namespace estrain::hosts {
 namespace {
 
 constexpr int kTicksBetweenPaces = 100;
-constexpr Nanoseconds kWaitForReports = 200ms;  // two hosts that are cut off from each other do not notice it at once
+// Two hosts that are cut off from each other notice the cut at different moments.
+constexpr Nanoseconds kWaitForReports = 200ms;
+
+bool is_in(const HostPlan& plan, const std::string& host) {
+  return std::ranges::find(plan.hosts, host, &HostShare::name) != plan.hosts.end();
+}
+
+bool concerns(const HostPlan& plan, const LossReport& report) {
+  return is_in(plan, report.from) && is_in(plan, report.lost.host);
+}
 
 }  // namespace
 
@@ -81,7 +90,7 @@ void Courier::on_lost(const std::string& name, const Error& why, bool silent) {
 // host's launcher has released the run directory's lock.
 void Courier::count_silent(const std::string& name) {
   const std::optional<HostPlan>& last = holding_.last_stage();
-  if (!last || gave_up_ || std::ranges::find(last->hosts, name, &HostShare::name) == last->hosts.end()) return;
+  if (!last || gave_up_ || !is_in(*last, name)) return;
   silent_.insert(name);
   const auto see_the_run = std::ranges::count_if(
       last->hosts, [&](const HostShare& host) { return host.sees_run && silent_.contains(host.name); });
@@ -96,12 +105,16 @@ void Courier::count_silent(const std::string& name) {
   options_.tell(failed);
 }
 
-// The word of a host that has been lost does not count.
+// A report counts if both of its hosts are in the current plan, and the reporting host has not been lost. A host that
+// has left may report later than the hosts that stay, and its agent may live.
 void Courier::judge_reports() {
   if (reports_.empty() || MonotonicClock::now() - reported_ < kWaitForReports) return;
-  std::erase_if(reports_, [&](const LossReport& report) { return lost_.contains(report.from); });
+  const HostPlan* plan = entrance_.plan() != nullptr ? entrance_.plan() : last_plan();
+  std::erase_if(reports_, [&](const LossReport& report) {
+    return lost_.contains(report.from) || plan == nullptr || !concerns(*plan, report);
+  });
   std::vector<std::string> order;
-  if (const HostPlan* plan = last_plan()) {
+  if (plan != nullptr) {
     for (const HostShare& host : plan->hosts) order.push_back(host.name);
   }
   for (const LostHost& lost : hosts_to_leave(std::exchange(reports_, {}), order)) {
@@ -118,7 +131,7 @@ void Courier::fail(const Error& error) {
 
 void Courier::begin_stage(HostPlan plan) {
   beats_.begin_stage();
-  reports_.clear();
+  std::erase_if(reports_, [&](const LossReport& report) { return !concerns(plan, report); });
   lost_.clear();
   entrance_.begin(std::move(plan));
 }

@@ -193,6 +193,39 @@ TEST_CASE("a coordinator waits for further reports of a loss, and hears no more 
   CHECK(coordinator.words().back() == "h1 is lost");
 }
 
+TEST_CASE(
+    "a host outside of the plan has no say in which hosts are lost; a report outlives a stage that keeps both hosts") {
+  CourierOf coordinator("", {"h1", "h2", "h3"});
+  const auto reports = [&](size_t from, const std::string& lost) {
+    coordinator.connections[from - 1]->says(word(LostHost{lost, "it is silent"}));
+  };
+  // True if something is told while the hosts give signs of life.
+  const auto tells_within = [&](Nanoseconds limit) {
+    const MonotonicTime end = MonotonicClock::now() + limit;
+    coordinator.comes([&] {
+      for (const auto& host : coordinator.connections) host->says(word(StageOpened{0}));
+      return !coordinator.told.empty() || MonotonicClock::now() > end;
+    });
+    return !std::exchange(coordinator.told, {}).empty();
+  };
+  coordinator.courier->begin_stage(coordinator.plan(1, {"", "h1", "h2", "h3"}));
+  for (const auto& host : coordinator.connections) host->says(word(StageOpened{1}));
+  REQUIRE(coordinator.opened == 1);
+  reports(2, "h1");
+  CHECK(tells_within(1s));
+  coordinator.courier->begin_stage(coordinator.plan(2, {"", "h1", "h3"}));
+  reports(2, "h1");
+  CHECK_FALSE(tells_within(400ms));  // while the stage is being opened
+  for (const auto& host : coordinator.connections) host->says(word(StageOpened{2}));
+  REQUIRE(coordinator.opened == 2);
+  reports(2, "h3");
+  reports(1, "h2");
+  CHECK_FALSE(tells_within(400ms));
+  reports(1, "h3");
+  coordinator.courier->begin_stage(coordinator.plan(3, {"", "h1", "h3"}));
+  REQUIRE(tells_within(1s));
+}
+
 TEST_CASE("a host asks for the state if the coordinator knows of another evaluation as the last one") {
   CourierOf host("h1", {""});
   Pretended& coordinator = *host.connections[0];
