@@ -14,6 +14,7 @@ from hosts_site import Failed, Site, check, events, finish, last_step, reference
 
 STEPS = 4000
 EVIDENCE_SECONDS = 60
+LATE_REPORT_SECONDS = 2  # a report of a host that has left may come after the recovery
 APART_SECONDS = 6  # then two hosts that are cut off from each other exchange nothing
 ENOUGH_FOR_ALL = 60  # faults: then a kind that never fired is an error
 LEADERLESS_SECONDS = 30  # then nobody is taken to be left who goes on
@@ -114,12 +115,14 @@ class Run:
             return False
         one, other = self.chance.sample(sorted(self.inside), 2)
         before, step, end = self.count("host_lost"), last_step(self.path), time.monotonic() + APART_SECONDS
+        recovered = self.count("recovered")
         self.site.network.cut_between(one, other)
         while self.count("host_lost") == before and time.monotonic() < end and not self.over():
             time.sleep(0.02)
         fired = self.count("host_lost") > before
         if fired:
-            self.seen(self.count("recovered") - 1, "recovered")
+            self.seen(recovered, "recovered")
+            time.sleep(LATE_REPORT_SECONDS)
             lost = {int(event["host"][1:]) for event in events(self.path, "host_lost")[before:]}
             check(len(lost) == 1 and lost < {one, other}, f"{self.path.name}: {one} and {other} were cut apart, and {lost} left")
             self.inside -= lost
