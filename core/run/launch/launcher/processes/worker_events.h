@@ -1,10 +1,13 @@
 #pragma once
-// The events of many workers, by epoll(7): a wait costs as much as has happened, however many workers there are. A poll
-// of two descriptors of each worker takes milliseconds for ten thousand workers. Waits for a few descriptors are
-// core/base/files/poll_set.h's.
+// The events of many workers, by epoll(7): the system's part of a wait costs as much as has happened, however many
+// workers there are. A poll of two descriptors of each worker takes milliseconds for ten thousand workers. On this
+// side, watch() compares the numbers of all workers. Waits for a few descriptors are core/base/files/poll_set.h's.
+
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -50,9 +53,11 @@ class WorkerEvents {
 
  private:
   void add(int descriptor, Event event);
+  std::span<const epoll_event> wait();
 
   UniqueFd epoll_;
   std::vector<decisions::WorkerId> watched_;  // ascending
+  std::vector<epoll_event> ready_;            // room for the events of a wait
 };
 
 }  // namespace estrain::launch

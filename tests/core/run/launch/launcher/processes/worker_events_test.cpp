@@ -52,6 +52,20 @@ TEST_CASE("each worker with an event is told of once, in the order of the worker
   CHECK(watched.take() == Events{{WorkerId(3), true}, {WorkerId(7), false}, {WorkerId(500), false}});
 }
 
+TEST_CASE("of many workers with events each is told of, a message before the end") {
+  constexpr int64_t kWorkers = 150;
+  Watched watched;
+  Events expected;
+  for (int64_t id = 0; id < kWorkers; ++id) {
+    const bool has_message = id % 3 != 0;
+    ring(watched.workers[WorkerId(id)].process);
+    if (has_message) ring(watched.workers[WorkerId(id)].socket);
+    expected.push_back({WorkerId(id), has_message});
+  }
+  CHECK(watched.take() == expected);
+  CHECK(watched.take() == expected);
+}
+
 TEST_CASE("workers come and go; the descriptors of one that has gone may serve another") {
   Watched watched;
   watched.workers[WorkerId(1)], watched.workers[WorkerId(2)];
