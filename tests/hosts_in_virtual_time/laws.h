@@ -22,7 +22,7 @@ enum class Law {
   openings_end = 13,     // a stage opens, or a host that has not opened the stage is set aside
   stages_advance = 14,   // an open stage commits a step, or ends
   living_are_kept = 15,  // no host takes a host for silent that lives, and that it can reach
-  accusers_stay = 16,    // of two hosts that report each other, and no other, one stays
+  accusers_stay = 16,    // of two hosts that report each other alone, however far apart, one stays
 };
 
 inline std::string words_for(Law law) {

@@ -37,7 +37,8 @@ struct Simulation {
                                             "a host that is set aside, since a stage does not open",
                                             "a host whose system acknowledges nothing",
                                             "an orphan that is linked to a host with a coordinator",
-                                            "two hosts that report each other"};
+                                            "two hosts that report each other",
+                                            "a report about a host for whose report its sender has left"};
     bool all = true;
     for (size_t kind = 0; kind < coverage.hits.size(); ++kind) {
       fmt::print("{:>9} times {}\n", coverage.hits[kind], words[kind]);

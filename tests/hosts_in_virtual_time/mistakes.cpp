@@ -152,6 +152,8 @@ constexpr std::array kMistakes = {
                 return all;
               };
             }},
+    Mistake{"hosts outside of the plan have a say in which hosts are lost", Law::accusers_stay,
+            [](Rules& rules) { rules.outsiders_have_say = true; }},
     Mistake{"no host leaves that another host has lost", Law::stages_advance,
             [](Rules& rules) {
               rules.hosts_to_leave = [](const std::vector<hosts::LossReport>&, const std::vector<std::string>&) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kBetweenWordsNs = 1'000 * kMs, kBetweenOpeningLooksNs = 100 * kMs;
 constexpr int64_t kLongestOpeningNs = 40'000 * kMs;
-constexpr int64_t kWaitForReportsNs = 200 * kMs;
+constexpr int64_t kWaitForReportsNs = 200 * kMs, kLongestDelayOfReportMs = 1'500;
 constexpr int64_t kLongestStepNs = 6'000 * kMs;  // of the coordinator, awake: computing, and a loss noticed on the way
 
 bool is_in(const std::vector<int>& list, int id) { return std::ranges::find(list, id) != list.end(); }
@@ -48,6 +48,9 @@ void World::reopen(Host& host) {
   for (const Host& other : hosts_) {
     if (linked(host.id, other.id) && !host.left_out.contains(other.id)) host.next_members.push_back(other.id);
   }
+  host.lost.clear();
+  std::erase_if(host.reports, [&](const hosts::LossReport& report) { return !counts(host, report); });
+  for (const int member : host.next_members) host.lost_for.erase(name(member));
   say(fmt::format("{} opens stage {} from step {} on {} hosts", name(host.id), host.next_stage, host.committed,
                   host.next_members.size()));
   for (const int other : host.next_members) {
@@ -272,6 +275,7 @@ void World::lose(Host& host, int other, bool silent) {
   say(fmt::format("{} loses {}{}", name(host.id), name(other), silent ? ", which is silent" : ""));
   if (host.succession) return happened(host, hosts::HostUnreached{name(other)});
   if (host.role == Role::coordinator) {
+    host.lost.insert(other);
     silent |= host.paused_until != 0 && now_ - host.paused_until < kAfterOwnPauseNs;
     if (silent && is_in(host.members, other)) host.silent.insert(other);
     const auto see_the_run =
@@ -282,45 +286,82 @@ void World::lose(Host& host, int other, bool silent) {
       return give_up(host);
     }
     if (may_be_left) return break_law(Law::minority_gives_up, name(host.id) + " goes on");
-    abort(host);
-    if (!std::exchange(host.reopens, true))
-      at(host, random_.between(20, 300) * kMs, [this, id = host.id] { reopen(this->host(id)); });
+    go_on_without_lost(host);
   } else if (host.role == Role::agent && other == host.leader) {
     orphan(host);
   } else if (host.role == Role::agent && host.leader >= 0) {
-    send(host, host.leader,
-         [this, leader = host.leader, from = host.id, other] { hear_report(this->host(leader), from, other); });
+    at(host, apart_.chance(30) ? apart_.between(1, kLongestDelayOfReportMs) * kMs : 0, [this, id = host.id, other] {
+      Host& from = this->host(id);
+      if (from.leader < 0 || from.succession) return;
+      send(from, from.leader, [this, leader = from.leader, id, other] { hear_report(this->host(leader), id, other); });
+    });
   }
+}
+
+void World::go_on_without_lost(Host& host) {
+  abort(host);
+  if (!std::exchange(host.reopens, true))
+    at(host, random_.between(20, 300) * kMs, [this, id = host.id] { reopen(this->host(id)); });
 }
 
 void World::hear_report(Host& host, int from, int other) {
+  const auto is_mutual = [&](const hosts::LossReport& report) {
+    return report.from == name(other) && report.lost.host == name(from);
+  };
+  if (std::ranges::any_of(host.reports, is_mutual)) hit(Hit::lost_each_other);
+  const auto before = host.lost_for.find(name(from));
+  if (before != host.lost_for.end() && before->second == name(other)) hit(Hit::reported_late);
+  if (host.reports.empty()) host.reported_ns = now_;
   host.reports.push_back({name(from), {.host = name(other), .why = {}}});
-  if (host.reports.size() == 1) at(host, kWaitForReportsNs, [this, id = host.id] { judge_reports(this->host(id)); });
+  at(host, kWaitForReportsNs, [this, id = host.id] { judge_reports(this->host(id)); });
+}
+
+bool World::counts(const Host& host, const hosts::LossReport& report) const {
+  if (rules_.outsiders_have_say) return true;
+  const std::vector<int>& plan = host.opening ? host.next_members : host.members;
+  const auto is_in_plan = [&](const std::string& one) {
+    return std::ranges::any_of(plan, [&](int member) { return name(member) == one; });
+  };
+  const bool is_lost = std::ranges::any_of(host.lost, [&](int one) { return name(one) == report.from; });
+  return !is_lost && is_in_plan(report.from) && is_in_plan(report.lost.host);
 }
 
 void World::judge_reports(Host& host) {
+  if (host.role != Role::coordinator || host.reports.empty() || now_ - host.reported_ns < kWaitForReportsNs) return;
   std::vector<std::string> order;
-  for (const int member : host.members) order.push_back(name(member));
+  for (const int member : host.opening ? host.next_members : host.members) order.push_back(name(member));
   std::vector<hosts::LossReport> reports = std::exchange(host.reports, {});
-  std::erase_if(reports, [&](const hosts::LossReport& report) {
-    return std::ranges::none_of(
-        hosts_, [&](const Host& one) { return name(one.id) == report.from && linked(host.id, one.id); });
-  });
-  const auto leave = rules_.hosts_to_leave(reports, order);
-  const auto leaves = [&](const std::string& one) {
-    return std::ranges::find(leave, one, &hosts::LostHost::host) != leave.end();
-  };
-  for (const hosts::LossReport& report : reports) {
-    const bool mutual = std::ranges::any_of(reports, [&](const hosts::LossReport& other) {
-      return other.from == report.lost.host && other.lost.host == report.from;
-    });
-    if (mutual) hit(Hit::lost_each_other);
-    if (mutual && leaves(report.from) && leaves(report.lost.host) && reports.size() == 2)
-      return break_law(Law::accusers_stay, report.from + " and " + report.lost.host + " both leave");
-  }
+  std::erase_if(reports, [&](const hosts::LossReport& report) { return !counts(host, report); });
+  const std::vector<hosts::LostHost> leave = rules_.hosts_to_leave(reports, order);
+  check_accusers(host, reports, leave);
   for (const Host& other : hosts_) {
-    if (leaves(name(other.id))) drop(host, other.id, false);
+    if (std::ranges::find(leave, name(other.id), &hosts::LostHost::host) != leave.end()) leave_out(host, other.id);
   }
+}
+
+// Reports of two hosts may come far apart: a host may report the host for whose report alone it has left.
+void World::check_accusers(Host& host, const std::vector<hosts::LossReport>& reports,
+                           const std::vector<hosts::LostHost>& leave) {
+  for (const hosts::LostHost& one : leave) {
+    std::set<std::string> accusers;
+    for (const hosts::LossReport& report : reports) {
+      if (report.lost.host == one.host) accusers.insert(report.from);
+    }
+    if (accusers.size() == 1) host.lost_for[one.host] = *accusers.begin();
+  }
+  for (const auto& [left, accuser] : host.lost_for) {
+    const auto back = host.lost_for.find(accuser);
+    if (back == host.lost_for.end() || back->second != left) continue;
+    return break_law(Law::accusers_stay, left + " and " + accuser + " both leave");
+  }
+}
+
+// The connection of a host that leaves for reports stays: its agent lives.
+void World::leave_out(Host& host, int other) {
+  say(fmt::format("{} leaves out {}, which others have lost", name(host.id), name(other)));
+  host.left_out.insert(other);
+  host.lost.insert(other);
+  go_on_without_lost(host);
 }
 
 void World::give_up(Host& host) {

@@ -192,6 +192,9 @@ void World::start_leading(Host& host, const std::vector<int>& others) {
   host.members = {host.id};
   host.silent.clear();
   host.left_out.clear();
+  host.reports.clear();
+  host.lost.clear();
+  host.lost_for.clear();
   for (const int other : others) connect(host, other, true);
   host.reopens = true;
   at(host, 400 * kMs, [this, id = host.id] { reopen(this->host(id)); });

@@ -17,7 +17,7 @@ constexpr int64_t kCalmNs = 40'000 * kMs;
 }  // namespace
 
 World::World(uint64_t seed, const Rules& rules, std::FILE* trace)
-    : random_(seed), strikes_about_first_step_(seed % 7 == 3), rules_(rules), trace_(trace) {
+    : random_(seed), strikes_about_first_step_(seed % 7 == 3), apart_(seed + 3), rules_(rules), trace_(trace) {
   const auto count = static_cast<size_t>(random_.between(2, kMostHosts - 1));
   hosts_.resize(count);
   for (size_t i = 0; i < count; ++i) hosts_[i].id = static_cast<int>(i);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <queue>
 #include <set>
@@ -52,6 +53,7 @@ struct Rules {
   bool notices_unacknowledged = true;  // net/connection.h
   bool keeps_whole_steps = true;       // Courier::put_in_order()
   bool respects_locks = true;          // RunDirectory::try_lock()
+  bool outsiders_have_say = false;     // Courier::judge_reports()
   bool plan_tells_records = true;      // Courier: the plan of a stage comes with the records in the run's files
 };
 
@@ -80,6 +82,7 @@ enum class Hit {
   unacknowledged,
   apart_from_orphan,
   lost_each_other,
+  reported_late,
   count
 };
 
@@ -134,6 +137,9 @@ class World {
     // The coordinator's.
     std::set<int> silent, left_out;
     std::vector<hosts::LossReport> reports;
+    int64_t reported_ns = 0;                      // when the first of these reports came
+    std::set<int> lost;                           // since the last stage began
+    std::map<std::string, std::string> lost_for;  // a host that left for reports, and the only host that had named it
     bool reopens = false;
     std::optional<hosts::OpeningPatience> patience;
     // The orphan's.
@@ -199,6 +205,11 @@ class World {
   void lose(Host& host, int other, bool silent);
   void hear_report(Host& host, int from, int other);
   void judge_reports(Host& host);
+  bool counts(const Host& host, const hosts::LossReport& report) const;
+  void check_accusers(Host& host, const std::vector<hosts::LossReport>& reports,
+                      const std::vector<hosts::LostHost>& leave);
+  void leave_out(Host& host, int other);
+  void go_on_without_lost(Host& host);
   void give_up(Host& host);
   void finish(Host& host);
   void end(Host& host);
@@ -240,6 +251,7 @@ class World {
 
   Random random_;
   const bool strikes_about_first_step_;
+  Random apart_;                  // decides how far reports of losses come apart
   std::optional<Random> halves_;  // decides which connections stand at one end alone; nothing: no connection does
   const Rules& rules_;
   std::FILE* trace_;
