@@ -28,8 +28,8 @@ struct LossReport {
   LostHost lost;
 };
 // Returns the hosts without which the job continues, in the order in which they are to go: the host that most reports
-// name, of equals the last in `order`; then the same again, without the reports from this host and about this host. So
-// of two hosts that have lost each other, one stays.
+// name, of equals the last in `order`; then the same again, without the reports from this host and about this host. If
+// two hosts have lost each other, one of the two stays.
 std::vector<LostHost> hosts_to_leave(std::vector<LossReport> reports, const std::vector<std::string>& order);
 
 class Courier {

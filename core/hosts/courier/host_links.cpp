@@ -139,7 +139,7 @@ std::vector<std::pair<std::string, net::Connection*>> HostLinks::to_beat() const
   return beaten;
 }
 
-// Beats may wait behind a frame for which there is no room yet: the other host may have lost its coordinator since.
+// Behind a frame without room, beats of a host that has lost its coordinator may wait.
 bool HostLinks::beats_go(const std::string& name, const CourierLink& link) const {
   const Nanoseconds since = link.waits             ? 0ns
                             : link.beat == kNoTime ? Nanoseconds::max()

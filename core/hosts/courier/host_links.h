@@ -1,10 +1,10 @@
 #pragma once
 // The connections of a courier to the couriers of other hosts: made, taken, lost, and given up after a silence.
 //
-// Beats (heartbeats.h) go between the coordinator and each other host, so a host that stands still is noticed there.
-// Two other hosts exchange no beats: what they send each other must be acknowledged by the receiver's system in time,
-// or the connection ends (net/connection.h). They send something at least every 10 s. A host without a coordinator must
-// know which hosts are left: the host sends beats to all, and all answer.
+// Beats (heartbeats.h) go between the coordinator and each other host, so the coordinator notices a host that stands
+// still. Two other hosts exchange no beats. Each sends the other something at least every 10 s, and the receiver's
+// system must acknowledge all bytes in time, or the connection ends (net/connection.h). A host without a coordinator
+// must know the hosts that are left: the host sends beats to all, and all answer.
 
 #include <algorithm>
 #include <cstddef>

@@ -148,7 +148,7 @@ void Launcher::wait_for_events() {
   tick();
 }
 
-// Handles an event of each worker that has one. A handler may remove workers: the crew knows no events of these.
+// Handles the events of workers, one for each worker. A handler may remove workers: the crew ignores their events.
 void Launcher::hear_workers() {
   for (const WorkerEvents::Event& event : worker_events_.take()) {
     if (run_.job.phase == RunPhase::over) return;
