@@ -178,7 +178,7 @@ class Relay {
   std::list<std::shared_ptr<RemoteWorker>> workers_;
 };
 
-// A worker takes three descriptors.
+// A worker takes five descriptors: its two sockets, each with the copy of its watch, and a connection.
 void allow_many_descriptors() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
