@@ -1,6 +1,7 @@
 #include "core/hosts/net/loop.h"
 
 #include <fcntl.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <chrono>
@@ -26,12 +27,18 @@ class Loop::Watch : public std::enable_shared_from_this<Watch> {
     descriptor_.async_wait(asio::posix::descriptor_base::wait_read, [weak = weak_from_this()](asio::error_code error) {
       const auto self = weak.lock();
       if (!self || error) return;
-      self->readable_();
+      if (self->is_readable()) self->readable_();
       self->wait();
     });
   }
 
  private:
+  // False: asio has given the place of a dropped watch to this watch, together with an event of the dropped watch.
+  bool is_readable() const {
+    pollfd polled{copy_.get(), POLLIN, 0};
+    return ::poll(&polled, 1, 0) == 1;
+  }
+
   static UniqueFd copy_of(int fd) {
     UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!copy) throw system_error("cannot wait for a descriptor", errno);

@@ -26,8 +26,8 @@ class Loop {
   void drop_later(T gone) {
     post([held = std::make_shared<T>(std::move(gone))] {});
   }
-  // Calls back as often as the descriptor has something to read, until the watch is dropped. The descriptor stays the
-  // caller's, its file open until the watch is dropped. Throws Fault::io.
+  // Calls back as often as the descriptor has something to read, and never else, until the watch is dropped. The
+  // descriptor stays the caller's, its file open until the watch is dropped. Throws Fault::io.
   class Watch;
   std::shared_ptr<Watch> watch(int fd, std::function<void()> readable);
   // Calls back every `interval`, or once after `delay`, until the timer is dropped.

@@ -96,6 +96,35 @@ TEST_CASE("a watch that closes its descriptor and begins another in its callback
   CHECK(next->heard == 1);
 }
 
+// The loop keeps events that came together. One callback may drop the watch of a later event, and begin another watch.
+TEST_CASE("a watch that begins in a callback does not hear the event of a watch that was dropped there") {
+  Loop loop;
+  const UniqueFd one = new_bell(), other = new_bell(), silent = new_bell();
+  int heard = 0, heard_of_silent = 0;
+  std::shared_ptr<Loop::Watch> of_one, of_other, of_silent;
+  const auto drop_and_begin = [&](std::shared_ptr<Loop::Watch>& dropped) {
+    if (++heard > 1) return;
+    dropped.reset();
+    of_silent = loop.watch(silent.get(), [&] { ++heard_of_silent; });
+  };
+  of_one = loop.watch(one.get(), [&] {
+    eventfd_t rings = 0;
+    (void)::eventfd_read(one.get(), &rings);
+    drop_and_begin(of_other);
+  });
+  of_other = loop.watch(other.get(), [&] {
+    eventfd_t rings = 0;
+    (void)::eventfd_read(other.get(), &rings);
+    drop_and_begin(of_one);
+  });
+  run_a_moment(loop);
+  ring(one);
+  ring(other);
+  run_a_moment(loop);
+  CHECK(heard == 1);
+  CHECK(heard_of_silent == 0);
+}
+
 std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
 }
