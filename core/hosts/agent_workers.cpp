@@ -155,11 +155,12 @@ void AgentWorkers::on_worker(Session& session) {
 }
 
 void AgentWorkers::on_worker_end(At at) {
+  ChildEnd ended;
+  if (!at->worker.process.wait_for(0ms, &ended)) return;  // never waits for a living worker
   on_worker(*at);
   at->socket.reset();
   at->process.reset();
   at->builds = false;
-  const ChildEnd ended = at->worker.process.wait();
   at->relay->send(comm::RelayedEnd{ended.signaled, ended.code, ended.peak_memory_bytes});
 }
 
