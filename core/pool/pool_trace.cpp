@@ -1,6 +1,7 @@
 #include "core/pool/pool_trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
 #include "core/planning/dispatch/slots.h"
@@ -93,6 +94,8 @@ std::vector<PastJob::PastPace> paces_of(const Job& job, double first) {
   return all;
 }
 
+int64_t whole_owners_steps(const Job& job, int64_t step) { return std::llround(job.in_owners_steps(step)); }
+
 PastJob past_of(const Job& job, double first) {
   const double changes = static_cast<double>(std::max<int64_t>(1, job.starts - 1));
   PastJob past;
@@ -106,9 +109,10 @@ PastJob past_of(const Job& job, double first) {
   past.work = job.work;
   past.program = job.memory.program;
   if (job.request.early_stop) {
-    past.most_steps = job.request.total_steps;
-    past.request.total_steps = job.step;
+    past.most_steps = whole_owners_steps(job, job.request.total_steps);
+    past.request.total_steps = whole_owners_steps(job, job.step);
     past.evaluations = job.evaluations.kept;
+    for (dispatch::Evaluation& one : past.evaluations) one.step = whole_owners_steps(job, one.step);
   }
   past.lost = job.lost / changes;
   past.seen = seen_of(job);

@@ -2,6 +2,7 @@
 // The state of a pool of real jobs: devices, jobs, and the use of devices by each user. Plain data. All but
 // State::underway is kept in a database between lives of the daemon. Times are seconds since 1970.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -125,7 +126,7 @@ struct EarlyStop {
   int64_t patience = 1;     // evaluations in a row without a better result
   double min_delta = 0;     // the least improvement that counts as better
   bool falls = true;        // a smaller value of the metric is better
-  double samples = 1;       // of a step of the job
+  double samples = 1;       // of a step with the owner's batch
   std::string metric = {};  // of an evaluation, by name
   bool operator==(const EarlyStop&) const = default;
   ESTRAIN_FIELDS(patience, min_delta, falls, samples, metric)
@@ -245,6 +246,16 @@ struct Job {
   // The number of steps with the owner's batch that have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;
+  }
+  // The number of steps with the owner's batch that have the samples of the run's first `steps` steps. Exact for a
+  // batch that was changed once, and for the steps since the last change; the steps to come all have the batch in
+  // force.
+  double in_owners_steps(int64_t steps) const {
+    const double factor = owners_steps(), plain = static_cast<double>(steps);
+    if (!request.batch || batch.own_steps == 0 || request.total_steps == 0) return plain * factor;
+    const double by_rest =
+        static_cast<double>(batch.own_steps) - static_cast<double>(request.total_steps - steps) * factor;
+    return request.total_steps < batch.own_steps ? std::max(plain, by_rest) : std::min(plain, by_rest);
   }
   int64_t batch_in_force() const { return batch.batch > 0 || !request.batch ? batch.batch : request.batch->terms.own; }
   int64_t targeted() const {

@@ -139,6 +139,25 @@ TEST_CASE("of a job whose batch was changed, a trace has steps and their times w
   CHECK(lines_of(trace_of(state, {}, 2))[1].at("seen") == Json::parse(R"([["cpu", 1, 2, 2.0]])"));
 }
 
+// 250 steps of 16 samples, then of 32: all 500 of the owner's steps would be 375.
+TEST_CASE("of a job whose batch was changed before an early stop, a trace counts all steps with the owner's batch") {
+  dispatch::State state = two_jobs();
+  dispatch::Job& job = state.jobs[1];
+  job.request.batch = {{16, 1, 64}, 10};
+  job.request.total_steps = 375;
+  job.request.early_stop = dispatch::EarlyStop{.patience = 2};
+  job.batch.own_steps = 500;
+  job.batch.batch = 32;
+  job.step = 300;
+  job.evaluations.kept = {{200, 2, 0.5, 2}, {275, 2, 0.5, 2}};
+  const Json line = lines_of(trace_of(state, {}, 2))[1];
+  CHECK(line.at("steps") == 350);
+  CHECK(line.at("most_steps") == 500);
+  CHECK(line.at("evaluations") == Json::parse("[[200, 2.0, 0.5, 2.0], [300, 2.0, 0.5, 2.0]]"));
+  job.batch.own_steps = 0;  // not known
+  CHECK(lines_of(trace_of(state, {}, 2))[1].at("steps") == 600);
+}
+
 TEST_CASE("a trace tells of devices that were taken, until they were lent again, and of times without a daemon") {
   const std::vector<Line> history = {{50, 0, "away", 0, ""},
                                      {60, 0, "served", 0, ""},

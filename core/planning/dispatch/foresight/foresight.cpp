@@ -23,17 +23,18 @@ constexpr double kBeyond = 1.5;    // times the range of the ends of jobs like i
 constexpr size_t kNewestDone = 8;  // of a program: the newest
 constexpr int64_t kUnknownSteps = 1000;  // to come, of a job whose steps are not known
 
-double interval_of(const EvaluationsOfJob& evaluations) {  // in steps
-  return static_cast<double>(evaluations.last.step) / static_cast<double>(evaluations.count);
+// In steps with the owner's batch.
+double interval_of(const Job& job) {
+  return job.in_owners_steps(job.evaluations.last.step) / static_cast<double>(job.evaluations.count);
 }
 
 ProgressModel::Signs signs_of(const Job& job, const Evaluation& at) {
   constexpr double kMostLoss = 1e6, kLeastImprovement = -10;  // a job may diverge
   const double first = std::min(kMostLoss, job.evaluations.kept.front().loss);
   const double samples = job.request.early_stop->samples;
-  return {.epoch_size = interval_of(job.evaluations) * samples,
+  return {.epoch_size = interval_of(job) * samples,
           .initial_loss = first,
-          .processed = static_cast<double>(at.step) * samples,
+          .processed = job.in_owners_steps(at.step) * samples,
           .loss_improvement = first > 0 ? std::max(kLeastImprovement, 1 - at.loss / first) : 0,
           .accuracy = at.accuracy};
 }
@@ -45,7 +46,7 @@ void add_logs(const Job& job, std::vector<ProgressModel::Logged>& logs) {
   const size_t stride = (kept.size() + kThatTell - 1) / kThatTell;
   for (size_t i = 0; i < kept.size(); i += stride) {
     const Evaluation& one = kept[i];
-    const double progress = static_cast<double>(one.step) / static_cast<double>(job.step);
+    const double progress = job.in_owners_steps(one.step) / job.in_owners_steps(job.step);
     if (progress > 0 && progress < 1) logs.push_back({job.id, signs_of(job, one), progress});
   }
 }
@@ -57,15 +58,16 @@ double by_like(const LearntEnds::OfProgram& like, const ProgressModel::Signs& si
   return (near - signs.processed) / signs.epoch_size;
 }
 
-// Returns the evaluations to come of a job that has been evaluated, as the early stop allows.
+// Returns the evaluations to come of a job that has been evaluated, as the early stop allows. `most_steps`: with the
+// owner's batch.
 double evaluations_to_come(const LearntEnds& learnt, const Job& job, double most_steps) {
   const EvaluationsOfJob& seen = job.evaluations;
-  const double interval = interval_of(seen), most = (most_steps - static_cast<double>(seen.last.step)) / interval;
+  const double done = job.in_owners_steps(seen.last.step), interval = interval_of(job);
+  const double most = (most_steps - done) / interval;
   const double least = static_cast<double>(job.request.early_stop->patience - seen.worse);
   const auto like = learnt.programs.find(job.memory.program);
-  const double expected = like != learnt.programs.end()
-                              ? by_like(like->second, signs_of(job, seen.last))
-                              : (learnt.part * most_steps - static_cast<double>(seen.last.step)) / interval;
+  const double expected = like != learnt.programs.end() ? by_like(like->second, signs_of(job, seen.last))
+                                                        : (learnt.part * most_steps - done) / interval;
   return std::max(0.0, std::min(most, std::max(least, expected)));
 }
 
@@ -78,7 +80,7 @@ LearntEnds::OfProgram learn_program(const std::vector<const Job*>& like, const L
   learnt.least_samples = std::numeric_limits<double>::infinity();
   for (const Job* job : like) {
     add_logs(*job, logs);
-    const double samples = static_cast<double>(job->step) * job->request.early_stop->samples;
+    const double samples = job->in_owners_steps(job->step) * job->request.early_stop->samples;
     learnt.samples += samples / static_cast<double>(like.size());
     learnt.least_samples = std::min(learnt.least_samples, samples);
     learnt.most_samples = std::max(learnt.most_samples, samples);
@@ -121,7 +123,7 @@ void learn_ends(State& state) {
     const Job& job = at->second;
     if (!tells(job)) continue;
     if (job.request.total_steps > 0 && jobs < kNewestDone) {
-      parts += static_cast<double>(job.step) / static_cast<double>(job.request.total_steps);
+      parts += job.in_owners_steps(job.step) / job.in_owners_steps(job.request.total_steps);
       ++jobs;
     }
     std::vector<const Job*>& like = programs[job.memory.program];
@@ -134,20 +136,21 @@ void learn_ends(State& state) {
 }
 
 ForeseenEnd foreseen_end(const State& state, const Job& job) {
-  const auto step = static_cast<double>(job.step);
-  const double most = job.request.total_steps > 0 ? static_cast<double>(job.request.total_steps) : step + kUnknownSteps;
-  if (!job.request.early_stop || job.request.deadline) return {.steps = std::max(1.0, most - step)};
+  const int64_t last = job.request.total_steps > 0 ? job.request.total_steps : job.step + kUnknownSteps;
+  if (!job.request.early_stop || job.request.deadline)
+    return {.steps = std::max(1.0, static_cast<double>(last - job.step))};
+  const double step = job.in_owners_steps(job.step), most = job.in_owners_steps(last);
+  const auto until = [&](double end) { return std::max(1.0, (end - step) / job.owners_steps()); };
   const LearntEnds& learnt = state.underway.ends;
   const EvaluationsOfJob& seen = job.evaluations;
   const auto like = learnt.programs.find(job.memory.program);
   const bool is_known = like != learnt.programs.end();
   if (seen.count == 0) {
     const double end = is_known ? like->second.samples / job.request.early_stop->samples : learnt.part * most;
-    return {.steps = std::max(1.0, std::min(end, most) - step)};
+    return {.steps = until(std::min(end, most))};
   }
   const double to_come = evaluations_to_come(learnt, job, most);
-  const double end = static_cast<double>(seen.last.step) + to_come * interval_of(seen);
-  return {.steps = std::max(1.0, end - step),
+  return {.steps = until(job.in_owners_steps(seen.last.step) + to_come * interval_of(job)),
           .evaluations = {.done = static_cast<double>(seen.count),
                           .to_come = to_come,
                           .confidence = is_known ? like->second.model.confidence() : 1}};

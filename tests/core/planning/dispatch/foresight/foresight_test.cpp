@@ -85,6 +85,42 @@ TEST_CASE("an end is told in samples: jobs of another batch make fewer steps") {
   CHECK(end_of(world, submit(world, "a", 25, 1000, 5, {.patience = 2, .samples = 4})) == doctest::Approx(25));
 }
 
+// A job of at most 1,000 steps with the owner's batch, of 8 samples, half of them before the pool doubled the batch.
+Job with_doubled_batch(JobId id, int64_t step, Phase phase) {
+  Job job;
+  job.id = id;
+  job.phase = phase;
+  job.request.early_stop = EarlyStop{.patience = 2, .samples = 8};
+  job.request.batch = {{8, 1, 64}, 10};
+  job.request.total_steps = 750;
+  job.batch = {.batch = 16, .own_steps = 1000};
+  job.step = step;
+  job.memory.program = "a";
+  return job;
+}
+
+TEST_CASE("an end is told in samples, also of a job whose batch the pool changed on the way") {
+  State state;
+  state.jobs[1] = with_doubled_batch(1, 550, Phase::done);  // 600 with the owner's batch
+  state.jobs[1].evaluations = {.kept = {{500, 1, 0.5, 1}}, .count = 1, .last = {500, 1, 0.5, 1}};
+  Job plain = with_doubled_batch(2, 0, Phase::running);
+  plain.request.batch.reset();
+  plain.batch = {};
+  plain.request.total_steps = 1000;
+  learn_ends(state);
+  CHECK(state.underway.ends.part == doctest::Approx(0.6));
+  CHECK(foreseen_end(state, plain).steps == doctest::Approx(600));
+  CHECK(foreseen_end(state, with_doubled_batch(3, 510, Phase::running)).steps == doctest::Approx((600 - 520) / 2.0));
+  Job evaluated = with_doubled_batch(4, 510, Phase::running);
+  evaluated.memory.program = "b";
+  evaluated.evaluations = {.kept = {{260, 1, 0.5, 1}}, .count = 2, .last = {510, 1, 0.5, 1}};  // every 260
+  const ForeseenEnd end = foreseen_end(state, evaluated);
+  CHECK(end.evaluations.to_come == doctest::Approx((1000 - 520) / 260.0));  // less than the rule of the early stop
+  CHECK(end.steps == doctest::Approx(240));
+  evaluated.evaluations.worse = 1;
+  CHECK(foreseen_end(state, evaluated).steps == doctest::Approx(130));
+}
+
 TEST_CASE("jobs of other programs tell the part of its steps that a job makes") {
   FakeWorld world("fifo", 1);
   submit(world, "a", 100, 1000);
