@@ -88,6 +88,7 @@ void JobNews::take_up(JobId id, double asked) {
   const std::optional<run_directory::RunOwner> owner = run_directory::RunDirectory(run).owner();
   if (!is_locked(run_directory::RunDirectory(run).lock_file()) || !owner || !owner->is_here() || owner->has_ended()) {
     const bool began = run_directory::RunDirectory(run).has_run();
+    tell_last_evaluations(id);
     const dispatch::Ended never{dispatch::Ended::How::stopped, "it had not begun"};
     return dispatcher_.tell(dispatch::JobEnded{id, began ? end_of(id, std::nullopt) : never});
   }
@@ -176,8 +177,7 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   processes_.launchers.erase(id);
   if (const auto asked = processes_.commands.find(id); asked != processes_.commands.end() && !asked->second.is_sent)
     processes_.commands.erase(asked);
-  tell_evaluations(id);
-  read_.erase(id);  // the next launch may write the file anew
+  tell_last_evaluations(id);
   dispatch::Ended ended = end_of(id, end);
   const bool stops = job_of(id).phase == dispatch::Phase::stopping;
   if (stops && end && end->signaled && end->code == SIGTERM)  // the launcher did not yet handle the signal
@@ -259,12 +259,17 @@ void JobNews::tell_evaluations(JobId id) {
   try {
     LineReader lines(path, read);
     for (std::string_view line; lines.next(&line);) {
-      if (const auto one = evaluation_in(line, *job_of(id).request.early_stop))
-        dispatcher_.tell(dispatch::Evaluated{id, *one});
+      const auto one = evaluation_in(line, *job_of(id).request.early_stop);
+      if (one && one->step > job_of(id).evaluations.last.step) dispatcher_.tell(dispatch::Evaluated{id, *one});
     }
     read = lines.end();
   } catch (const Error&) {  // a file that cannot be read now: the next look tries again
   }
+}
+
+void JobNews::tell_last_evaluations(JobId id) {
+  tell_evaluations(id);
+  read_.erase(id);  // the next launch may write the file anew
 }
 
 // Tells the progress of a training job.
@@ -333,8 +338,10 @@ void JobNews::wait_for_heirs(const std::string& why) {
 }
 
 void JobNews::give_up_orphans() {
-  for (const auto& [id, ended] : processes_.orphans.take_lost(hosts_.agents, wall_seconds()))
+  for (const auto& [id, ended] : processes_.orphans.take_lost(hosts_.agents, wall_seconds())) {
+    tell_last_evaluations(id);
     dispatcher_.tell(dispatch::JobEnded{id, ended});
+  }
 }
 
 }  // namespace estrain::pool

@@ -50,8 +50,10 @@ class JobNews {
   void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
   void tell_links(const std::vector<LinkLook>& links);
   void tell_progress(JobId id, const JobLook& look);
-  // Tells the evaluations of a job with an early stop that the run has written since the last call.
+  // Tells the evaluations of a job with an early stop that the pool does not know yet, from what the run has written
+  // since the last call.
   void tell_evaluations(JobId id);
+  void tell_last_evaluations(JobId id);  // of a launch that has ended
   void tell_batch(JobId id, const std::optional<BatchLook>& batch);
 
   PoolDispatcher& dispatcher_;

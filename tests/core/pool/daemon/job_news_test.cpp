@@ -208,6 +208,51 @@ TEST_CASE("a daemon that begins judges jobs without a launcher by what their run
   CHECK(phase_after("{\"event\": \"start\"}\n") == Phase::waiting);
 }
 
+// Job 1 has an early stop, and its run has written two evaluations that nobody has looked at.
+struct EvaluatedNews : News {
+  explicit EvaluatedNews(const std::string& metric = "2.5") : News(with_early_stop()) {
+    run_file("job.toml", "");
+    run_file("metrics.jsonl", R"({"step": 10, "eval": {"loss": )" + metric +
+                                  R"(, "accuracy": 0.5}})"
+                                  "\n" +
+                                  R"({"step": 20, "eval": {"loss": 2.0, "accuracy": 0.75}})"
+                                  "\n");
+  }
+  static dispatch::State with_early_stop() {
+    dispatch::State state = state_with_job(Phase::running, {"cpu"});
+    state.jobs[1].request.early_stop = dispatch::EarlyStop{.patience = 2, .metric = "loss"};
+    return state;
+  }
+};
+
+TEST_CASE("the last evaluations of a job are told before its end, whoever finds the end") {
+  const auto told = [](auto find_end) {
+    EvaluatedNews at;
+    find_end(at);
+    CHECK(at.job().phase == Phase::waiting);
+    CHECK(at.job().evaluations.last == dispatch::Evaluation{20, 2, 0.75, 2});
+    return at.job().evaluations.count;
+  };
+  CHECK(told([](News& at) { at.news.take_up(1, 0); }) == 2);
+  CHECK(told([](News& at) {
+          at.processes.launchers[1] = {};
+          at.news.on_launcher_ended(1, ChildEnd{true, SIGKILL});
+        }) == 2);
+  CHECK(told([](News& at) {
+          at.processes.orphans.add(1, {dispatch::Ended::How::vanished, "gone"}, 0);
+          at.news.give_up_orphans();
+        }) == 2);
+}
+
+TEST_CASE("evaluations that the pool knows are passed over by the next launch, and by the next daemon") {
+  EvaluatedNews at;
+  for (int launch = 0; launch < 2; ++launch) {
+    at.processes.launchers[1] = {};
+    at.news.on_launcher_ended(1, ChildEnd{true, SIGKILL});
+    CHECK(at.job().evaluations.count == 2);
+  }
+}
+
 TEST_CASE("a daemon that begins counts no failure for a job that had not begun, and one for a launcher that vanished") {
   for (const bool began : {false, true}) {
     News at(state_with_job(Phase::starting, {"cpu"}));
