@@ -299,8 +299,11 @@ class Replay {
   }
 
   void end(JobId id, Ended ended) {
+    ReplayedJob& running = running_[id];
     const bool is_lost = ended.how == Ended::How::vanished;
-    steps_[id] = std::floor(is_lost ? running_[id].saved_step : running_[id].step);
+    if (ended.how == Ended::How::done) running.step = static_cast<double>(running.job->request.total_steps);
+    tell_evaluations(id);
+    steps_[id] = std::floor(is_lost ? running.saved_step : running.step);
     ended.step = static_cast<int64_t>(steps_[id]);
     running_.erase(id);
     tell(dispatch::JobEnded{id, ended});
