@@ -132,7 +132,8 @@ struct EarlyStop {
   ESTRAIN_FIELDS(patience, min_delta, falls, samples, metric)
 };
 
-// A result on test data. The metric is the value of EarlyStop::metric. Not finite, or absent: 0.
+// A result on test data. The metric is the value of EarlyStop::metric. A loss that is not finite, or absent, is the
+// largest finite number; such a metric is this number with the sign that is never better, such an accuracy 0.
 struct Evaluation {
   int64_t step = 0;  // after which the job was evaluated
   double loss = 0, accuracy = 0, metric = 0;

@@ -97,9 +97,11 @@ void on(DispatchTurn& turn, const Evaluated& event) {
   EvaluationsOfJob& seen = job.evaluations;
   if (!job.request.early_stop || result.step <= seen.last.step) return;  // a job that was lost repeats evaluations
   const EarlyStop& rule = *job.request.early_stop;
+  constexpr double kWorst = std::numeric_limits<double>::max();  // also of a result that is not finite
+  if (seen.count == 0) seen.best = rule.falls ? kWorst : -kWorst;
   const bool is_better =
       rule.falls ? result.metric < seen.best - rule.min_delta : result.metric > seen.best + rule.min_delta;
-  if (seen.count == 0 || is_better) {
+  if (is_better) {
     seen.best = result.metric;
     seen.worse = 0;
   } else {

@@ -210,13 +210,12 @@ TEST_CASE("a daemon that begins judges jobs without a launcher by what their run
 
 // Job 1 has an early stop, and its run has written two evaluations that nobody has looked at.
 struct EvaluatedNews : News {
-  explicit EvaluatedNews(const std::string& metric = "2.5") : News(with_early_stop()) {
+  EvaluatedNews() : News(with_early_stop()) {
     run_file("job.toml", "");
-    run_file("metrics.jsonl", R"({"step": 10, "eval": {"loss": )" + metric +
-                                  R"(, "accuracy": 0.5}})"
-                                  "\n" +
-                                  R"({"step": 20, "eval": {"loss": 2.0, "accuracy": 0.75}})"
-                                  "\n");
+    run_file("metrics.jsonl", R"({"step": 10, "eval": {"loss": 2.5, "accuracy": 0.5}})"
+                              "\n"
+                              R"({"step": 20, "eval": {"loss": 2.0, "accuracy": 0.75}})"
+                              "\n");
   }
   static dispatch::State with_early_stop() {
     dispatch::State state = state_with_job(Phase::running, {"cpu"});
@@ -244,13 +243,20 @@ TEST_CASE("the last evaluations of a job are told before its end, whoever finds 
         }) == 2);
 }
 
-TEST_CASE("evaluations that the pool knows are passed over by the next launch, and by the next daemon") {
-  EvaluatedNews at;
-  for (int launch = 0; launch < 2; ++launch) {
-    at.processes.launchers[1] = {};
-    at.news.on_launcher_ended(1, ChildEnd{true, SIGKILL});
-    CHECK(at.job().evaluations.count == 2);
-  }
+TEST_CASE("a first evaluation that is not finite is no better one, as in the run itself") {
+  News at(EvaluatedNews::with_early_stop());
+  at.processes.launchers[1] = {};
+  const std::string bad = R"({"step": 3, "eval": {"loss": null}})"
+                          "\n";
+  at.run_file("metrics.jsonl", bad);
+  at.news.on_look(1, look("training", {"cpu"}));
+  CHECK(at.job().evaluations.count == 1);
+  CHECK(at.job().evaluations.worse == 1);
+  at.run_file("metrics.jsonl", bad + R"({"step": 4, "eval": {"loss": 2}})"
+                                     "\n");
+  at.news.on_look(1, look("training", {"cpu"}));
+  CHECK(at.job().evaluations.worse == 0);
+  CHECK(at.job().evaluations.best == 2);
 }
 
 TEST_CASE("a daemon that begins counts no failure for a job that had not begun, and one for a launcher that vanished") {

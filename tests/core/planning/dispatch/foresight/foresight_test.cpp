@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "core/planning/dispatch/turn.h"
@@ -183,6 +184,11 @@ TEST_CASE("evaluations: better by the rule, once each, thinned evenly") {
   CHECK(seen.kept.size() <= 64);
   CHECK(seen.kept.size() > 32);
   for (size_t i = 1; i < seen.kept.size(); ++i) CHECK(seen.kept[i].step - seen.kept[i - 1].step == seen.stride);
+  const JobId diverged = submit(world, "a", 1000, 1000, 1000, {.patience = 3, .falls = false});
+  tell(world, diverged, 1, -std::numeric_limits<double>::max());  // not finite
+  CHECK(world.job(diverged).evaluations.worse == 1);
+  tell(world, diverged, 2, -5);
+  CHECK(world.job(diverged).evaluations.worse == 0);
   const JobId whole = submit_whole(world, 100);
   tell(world, whole, 1, 2);
   CHECK(world.job(whole).evaluations.count == 0);
