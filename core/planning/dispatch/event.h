@@ -105,7 +105,8 @@ struct CheckBegan {
   JobId job = 0;
   ESTRAIN_FIELDS(job)
 };
-struct CheckWaits {  // for memory of the daemon's host (has_memory_for_check())
+// A check waits: for memory of the daemon's host (has_memory_for_check()), or with kChecksAtOnce at work for their end.
+struct CheckWaits {
   static constexpr std::string_view name = "check_waits";
   JobId job = 0;
   int64_t at_work = 0;  // checks of other jobs

@@ -135,7 +135,10 @@ void on(DispatchTurn& turn, const TakenUp&) {
   state.underway = {};
   for (auto& [id, job] : state.jobs) {
     if (job.phase == Phase::changing) state.underway.asked[id] = {{}, common_to(held_by(state, id), job.target)};
-    if (job.phase == Phase::checking) turn.act(CheckJob{id});
+    if (job.phase == Phase::checking) {
+      job.reason = kToBeChecked;
+      turn.act(CheckJob{id});
+    }
     if (job.seen_at > 0) go_on_watching(state, job, state.seen);
   }
 }

@@ -40,7 +40,7 @@ void on(DispatchTurn& turn, const Submitted& event) {
   job.id = state.last_job;
   job.request = request;
   job.submitted = now;
-  job.reason = "waits to be checked";
+  job.reason = kToBeChecked;
   turn.act(CheckJob{job.id});
   turn.act(note_of(job, "submitted", "by " + request.user));
   go_on(turn);

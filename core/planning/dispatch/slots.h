@@ -2,6 +2,7 @@
 // The devices of a pool, their holders and their number.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ void hold(State& state, JobId id, const std::vector<std::string>& names);
 
 // Counts the device-seconds since the last event.
 void account(State& state, double now);
+// Returns what jobs and `at_work` checks leave of the memory of the daemon's host; nothing if this memory is not known.
+std::optional<double> memory_left_for_check(const State& state, int64_t at_work);
 // Returns whether the daemon's host has memory for another check of a job, beside its jobs and the checks at work.
 bool has_memory_for_check(const State& state, int64_t at_work);
 // State::in_use of a host.

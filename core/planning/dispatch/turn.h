@@ -79,6 +79,8 @@ void choose_batch(DispatchTurn& turn, const SharedSpeeds& shared, Job& job);
 // schedule.cpp: assigns devices to jobs. Asks the policy, and before and after applies the rules unknown to policies.
 void assign_devices(DispatchTurn& turn);
 
+inline constexpr const char* kToBeChecked = "waits to be checked";  // the reason of a job without a check at work
+
 // memory/memory.cpp
 // Begins with the estimate of `estrain check`, corrected as jobs of the same program that have ended were.
 void estimate_memory(const State& state, Job& job, const Checked& event);

@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
+#include "core/base/process/memory_use.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/pool/hosts/own_command.h"
 #include "core/run/launch/control/control_socket.h"
@@ -271,9 +273,13 @@ bool Checks::has_waited_long() const {
 }
 
 void Checks::start() {
-  if (waiting_.empty() || std::ssize(processes_) >= dispatch::kChecksAtOnce) return;
-  if (!dispatch::has_memory_for_check(dispatcher_.state(), std::ssize(processes_)) && !has_waited_long())
-    return say_that_checks_wait();
+  if (waiting_.empty()) return;
+  const int64_t at_work = std::ssize(processes_);
+  if (at_work >= dispatch::kChecksAtOnce) return say_that_checks_wait({});
+  if (!dispatch::has_memory_for_check(dispatcher_.state(), at_work) && !has_waited_long()) {
+    const double left = dispatch::memory_left_for_check(dispatcher_.state(), at_work).value_or(0);
+    return say_that_checks_wait({at_work, format_bytes(static_cast<uint64_t>(std::max(0.0, left)))});
+  }
   const dispatch::JobId id = waiting_.front();
   waiting_.pop_front();
   first_since_ = MonotonicClock::now();
@@ -290,9 +296,9 @@ void Checks::start() {
   dispatcher_.tell(dispatch::CheckBegan{id});
 }
 
-void Checks::say_that_checks_wait() {
+void Checks::say_that_checks_wait(const Wait& wait) {
   for (const dispatch::JobId id : waiting_)
-    if (said_.insert(id).second) dispatcher_.tell(dispatch::CheckWaits{id, std::ssize(processes_)});
+    if (std::exchange(said_[id], wait) != wait) dispatcher_.tell(dispatch::CheckWaits{id, wait.at_work});
 }
 
 void Checks::on_ended(dispatch::JobId id) {

@@ -5,7 +5,6 @@
 
 #include <deque>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -32,16 +31,22 @@ class Checks {
  private:
   static constexpr Nanoseconds kPatienceWithMemory = 60s;
 
+  struct Wait {  // what the dispatcher knows of a waiting job
+    int64_t at_work = dispatch::kChecksAtOnce;
+    std::string left = {};  // memory; empty: the check waits for others alone
+    bool operator==(const Wait&) const = default;
+  };
+
   const dispatch::Job& job_of(dispatch::JobId id) const { return dispatcher_.state().jobs.at(id); }
   bool has_waited_long() const;
-  void say_that_checks_wait();
+  void say_that_checks_wait(const Wait& wait);
 
   PoolDispatcher& dispatcher_;
   const PoolDirectory& directory_;
   std::deque<dispatch::JobId> waiting_;
   MonotonicTime first_since_{};  // the first has waited since then
   std::map<dispatch::JobId, ChildProcess> processes_;
-  std::set<dispatch::JobId> said_;  // waiting jobs that the dispatcher knows to wait for memory
+  std::map<dispatch::JobId, Wait> said_;
 };
 
 class JobCommands {

@@ -269,13 +269,6 @@ double largest_memory(const State& state) {
   return most;
 }
 
-// Returns what jobs and checks at work leave of the memory of the daemon's host.
-double left_for_check(const State& state, double memory, int64_t at_work) {
-  memory -= static_cast<double>(at_work) * check_bytes(state);
-  for (const auto& [id, has] : all_held(state)) memory -= state.jobs.at(id).memory.needs.with(workers_on(has, ""));
-  return memory;
-}
-
 std::string text_of(double bytes) { return format_bytes(static_cast<uint64_t>(std::max(0.0, bytes))); }
 
 std::string name_of(const std::string& host) { return host.empty() ? "the daemon's host" : host; }
@@ -348,9 +341,17 @@ bool has_memory_for(const State& state, const Job& job, const Target& devices) {
   return true;
 }
 
+std::optional<double> memory_left_for_check(const State& state, int64_t at_work) {
+  std::optional<double> left = memory_of(state, "");
+  if (!left) return left;
+  *left -= static_cast<double>(at_work) * check_bytes(state);
+  for (const auto& [id, has] : all_held(state)) *left -= state.jobs.at(id).memory.needs.with(workers_on(has, ""));
+  return left;
+}
+
 bool has_memory_for_check(const State& state, int64_t at_work) {
-  const std::optional<double> memory = memory_of(state, "");
-  return !memory || holds(left_for_check(state, *memory, at_work), check_bytes(state));
+  const std::optional<double> left = memory_left_for_check(state, at_work);
+  return !left || holds(*left, check_bytes(state));
 }
 
 void on(DispatchTurn& turn, const CheckBegan& event) {
@@ -361,10 +362,12 @@ void on(DispatchTurn& turn, const CheckBegan& event) {
 void on(DispatchTurn& turn, const CheckWaits& event) {
   const State& state = turn.state;
   Job& job = job_of(turn.state, event.job);
+  if (job.phase != Phase::checking) return;
   const std::optional<double> memory = memory_of(state, "");
-  if (job.phase != Phase::checking || !memory) return;
+  job.reason = kToBeChecked;
+  if (!memory || event.at_work >= kChecksAtOnce) return;
   job.reason = fmt::format("waits for memory to be checked: a check may take {}, and {} of {} are left on {}",
-                           text_of(check_bytes(state)), text_of(left_for_check(state, *memory, event.at_work)),
+                           text_of(check_bytes(state)), text_of(*memory_left_for_check(state, event.at_work)),
                            text_of(*memory), name_of(""));
 }
 

@@ -21,14 +21,17 @@ namespace {
 }
 
 struct Checking : RestingPool {
-  explicit Checking(const std::string& answer, int64_t jobs = 1) : RestingPool(with_jobs(jobs)) {
+  // `bytes`: what a check may take.
+  explicit Checking(const std::string& answer, int64_t jobs = 1, double bytes = 0)
+      : RestingPool(with_jobs(jobs, bytes)) {
     for (int64_t id = 1; id <= jobs; ++id) {
       make_folders(hosts.directory.job(id));
       replace_bytes(hosts.directory.spec(id), answer);
     }
   }
-  static dispatch::State with_jobs(int64_t jobs) {
+  static dispatch::State with_jobs(int64_t jobs, double bytes) {
     dispatch::State state = state_with_job(Phase::checking, {"cpu"});
+    state.jobs[1].memory.checked.worker = bytes;
     for (int64_t id = 2; id <= jobs; ++id) {
       state.jobs[id] = state.jobs[1];
       state.jobs[id].id = state.last_job = id;
@@ -86,6 +89,26 @@ TEST_CASE("a check that says nothing and fails names its end and its log") {
   at.checks.carry_out({1});
   at.checks.on_ended(1);
   CHECK(at.job().reason == "check: exit status 2, see " + at.hosts.directory.check_log(1));
+}
+
+TEST_CASE("a job says what its check waits for now: memory, with present figures, or the checks before it") {
+  constexpr double kGiB = 1 << 30;
+  Checking at("{}", 3, 3 * kGiB);
+  const auto reason = [&] { return at.dispatcher.state().jobs.at(3).reason; };
+  const auto know_memory = [&](double gib) {
+    at.dispatcher.tell(dispatch::MemoryKnown{"", gib * kGiB});
+    at.checks.start();
+  };
+  know_memory(4);
+  for (const dispatch::JobId id : {1, 2, 3}) at.checks.carry_out({id});
+  CHECK(at.checks.processes().size() == 1);
+  CHECK(reason().find("1.0 GiB of 4.0 GiB are left") != std::string::npos);
+  know_memory(5);
+  CHECK(reason().find("2.0 GiB of 5.0 GiB are left") != std::string::npos);
+  know_memory(6);
+  at.checks.start();  // the daemon's next turn
+  CHECK(at.checks.processes().size() == dispatch::kChecksAtOnce);
+  CHECK(reason() == "waits to be checked");
 }
 
 TEST_CASE("few checks are at work at once, and a job that was cancelled meanwhile is passed over") {

@@ -337,6 +337,8 @@ TEST_CASE("a job says what its check waits for, with figures, until the check be
       "waits for memory to be checked: a check may take 3.0 GiB, and 1.0 GiB of 4.0 GiB are left on the daemon's host");
   world.tell(CheckWaits{next, 1});
   CHECK(world.job(next).reason.find("and 0 B of 4.0 GiB are left") != std::string::npos);
+  world.tell(CheckWaits{next, kChecksAtOnce});
+  CHECK(world.job(next).reason == "waits to be checked");
   world.tell(CheckBegan{next});
   CHECK(world.job(next).reason == "is being checked");
   world.tell(CancelAsked{next});
