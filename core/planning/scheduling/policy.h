@@ -33,6 +33,7 @@ class Outlook {
   struct Epochs {
     double done = 0, to_come = 0;
     double confidence = 1;
+    bool is_learnt = false;  // to_come is what jobs like this one tell of the end, with an early stop
   };
   virtual Epochs epochs() const { return {}; }
 };

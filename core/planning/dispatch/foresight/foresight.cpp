@@ -155,7 +155,8 @@ ForeseenEnd foreseen_end(const State& state, const Job& job) {
   return {.steps = until(job.in_owners_steps(seen.last.step) + to_come * interval_of(job)),
           .evaluations = {.done = static_cast<double>(seen.count),
                           .to_come = to_come,
-                          .confidence = is_known ? like->second.model.confidence() : 1}};
+                          .confidence = is_known ? like->second.model.confidence() : 1,
+                          .is_learnt = true}};
 }
 
 }  // namespace estrain::dispatch

@@ -185,7 +185,8 @@ const std::vector<Maker>& makers() {
        "gives each layer of a job devices of its own, which no real job can do (`estrain pool submit --background` "
        "puts jobs into the gaps under every other policy)"},
       {"ones", "evolution towards the smallest remaining utilisation, with free batches (SC'21)",
-       "population=64, generations=4, rate=0.1, patience=20, age=5, belief=1",
+       "population=64, generations=4, rate=0.1, patience=20, age=5, belief=0|1 (a job's end is the expected one, or "
+       "drawn; default: 0 where ends are learnt from other jobs, else 1)",
        [](Given& given, uint64_t seed, PolicyChoice& choice) {
          OnesOptions options;
          given.number("population", options.population, 2, 10'000);
@@ -193,7 +194,8 @@ const std::vector<Maker>& makers() {
          given.number("rate", options.rate, 0, 1);
          given.number("patience", options.patience, 0, 1000);
          given.number("age", options.age, 0, 1000);
-         given.number("belief", options.belief, 0, 1);
+         options.belief = static_cast<OnesOptions::Belief>(
+             given.word("belief", {"0", "1"}, static_cast<size_t>(OnesOptions::Belief::by_outlook)));
          choice.knowledge = Knowledge::learnt_batch;
          choice.batches = BatchRule::linear;
          choice.policy = make_ones(options, seed);

@@ -7,8 +7,10 @@
 // on batches (section 3.3.2) are limits on devices: one device at the start, twice as many after each epoch, fewer for
 // jobs with a long run, half as many for a job that waits on.
 //
-// Different from the paper: a change counts with its charge, instead of waiting until each job has finished an epoch
-// (the paper's changes cost next to nothing); and devices that all limits leave idle are given out beyond the limits.
+// Different from the paper: where the outlook of a real job is learnt, a job takes as long as expected, unless the
+// option belief says otherwise, since with few jobs to learn from a draw is far off. A change counts with its charge,
+// instead of waiting until each job has finished an epoch (the paper's changes cost next to nothing); and devices that
+// all limits leave idle are given out beyond the limits.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -196,12 +198,17 @@ class Ones : public Policy {
         limit.longer = times_longer(job->outlook->epochs(), random_);
         limit.drawn_at = done;
       }
-      longer.push_back(options_.belief == 0 ? 1 : limit.longer);
+      longer.push_back(takes_expected_end(*job) ? 1 : limit.longer);
       limits.push_back(limited_by_age(*job, limit.devices, view.now));
       kept[job->order] = limit;
     }
     limits_ = std::move(kept);
     return limits;
+  }
+
+  bool takes_expected_end(const JobView& job) const {
+    using enum OnesOptions::Belief;
+    return options_.belief == by_outlook ? job.outlook->epochs().is_learnt : options_.belief == expected;
   }
 
   // Keeps convoys from forming behind jobs with a long run.

@@ -69,7 +69,10 @@ struct OnesOptions {
   // A job's limit on devices is multiplied by about 2 / (1 + age x arrivals of jobs per second x the job's seconds with
   // devices), at most 1. The paper has age = 1; 0: a long run lowers no limit.
   double age = 5;
-  double belief = 1;  // 0: a job takes as long as its outlook says; otherwise its progress is drawn at random
+  // Whether a job takes as long as its outlook says, or its progress is drawn at random. by_outlook: expected where the
+  // outlook is learnt (Outlook::Epochs::is_learnt), drawn elsewhere.
+  enum class Belief { expected, drawn, by_outlook };
+  Belief belief = Belief::by_outlook;
 };
 std::unique_ptr<Policy> make_ones(const OnesOptions& options, uint64_t seed);
 

@@ -68,28 +68,38 @@ TEST_CASE("optimus gives each device to the job whose remaining time it shortens
 
 class LearntEnd : public StubOutlook {
  public:
-  LearntEnd(double steps, double confidence) : StubOutlook({1}, steps), steps_(steps), confidence_(confidence) {}
-  Epochs epochs() const override { return {10'000, 100 * steps_, confidence_}; }
+  LearntEnd(double steps, double confidence, bool is_learnt)
+      : StubOutlook({1}, steps), steps_(steps), confidence_(confidence), is_learnt_(is_learnt) {}
+  Epochs epochs() const override { return {10'000, 100 * steps_, confidence_, is_learnt_}; }
 
  private:
   double steps_, confidence_;
+  bool is_learnt_;
 };
 
 TEST_CASE(
-    "ones draws how far jobs are: with little confidence in what was learnt, the longer job is at times in front") {
-  const auto times_in_front = [](double confidence) {
-    const LearntEnd shorter(100, confidence), longer(125, confidence);
+    "ones draws how far jobs are: with little confidence, the longer job is at times in front; not where jobs of a "
+    "pool "
+    "have told the end, unless the user says so") {
+  const auto times_in_front = [](double confidence, const std::string& policy = "ones", bool is_learnt = false) {
+    const LearntEnd shorter(100, confidence, is_learnt), longer(125, confidence, is_learnt);
     int64_t times = 0;
     for (uint64_t seed = 1; seed <= 40; ++seed) {
       StubPool pool({{"gpu", 1}});
       pool.add(1, {1}, 1).outlook = &shorter;
       pool.add(1, {1}, 1).outlook = &longer;
-      times += pool.decide(*make_policy("ones", seed).policy)[1];
+      times += pool.decide(*make_policy(policy, seed).policy)[1];
     }
     return times;
   };
   CHECK(times_in_front(1) == 0);
   CHECK(times_in_front(0.001) > 4);
+  CHECK(times_in_front(0.001, "ones", true) == 0);
+  CHECK(times_in_front(0.001, "ones:belief=1", true) > 4);
+  CHECK(times_in_front(0.001, "ones:belief=0") == 0);
+  const Error refusal = error_of([] { make_policy("ones:belief=0.5", 1); });
+  CHECK(refusal.fault() == Fault::usage);
+  CHECK(refusal.message() == "policy ones: belief=0.5 is not one of \"0\", \"1\"");
 }
 
 TEST_CASE("jobs beyond the devices wait under optimus, in order") {
