@@ -9,11 +9,11 @@
 // | start | start_s, start_time, scheduled_time, started |
 // | end | end_s, end_time, finish_time, deletion_time, finished |
 // | devices | num_gpus, num_gpu, gpu_num, gpus, gpu_count, devices |
-// | optional | name, job, job_name, jobname, job_id; owner: vc, user, owner, queue; model, model_name; deadline_s;
-// cluster |
+// | optional | name, job, job_name, jobname, job_id; owner: vc, user, owner, queue |
+// | optional | model, model_name; deadline_s; cluster |
 //
 // Times are seconds, or dates such as "2020-04-01 00:13:21" (UTC). A row without a device or without an end is left
-// out: a job of processors alone, or one that never ran.
+// out: such a job used processors alone, or never ran.
 
 #include <cstdint>
 #include <optional>
