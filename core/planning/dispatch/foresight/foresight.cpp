@@ -1,7 +1,7 @@
 // Ends that are learnt. A job with an early stop ends when its evaluations no longer get better, most often long before
 // its last step. As in ONES (Z. Bian et al., SC'21, section 3.2.1), the evaluations of jobs that are done tell how far
-// such a job is (core/planning/scheduling/progress_model.h). Where ONES has one model of all jobs, a pool has one of
-// each program: the jobs of a sweep end alike. An epoch of the model is what lies between two evaluations.
+// such a job is (core/planning/scheduling/progress_model.h). ONES has a single model of all jobs, a pool has a model
+// of each program: the jobs of a sweep end alike. An epoch of the model is what lies between two evaluations.
 //
 // A job of a program of which no job is done is expected to make as large a part of its steps as the jobs of other
 // programs did. The rule of the early stop itself gives the least number of evaluations to come. A promise is no place

@@ -10,7 +10,7 @@ namespace {
 
 using Logged = ProgressModel::Logged;
 
-// A job that takes `epochs`, whose accuracy tells how far it is.
+// A job of so many epochs; its accuracy tells its progress.
 std::vector<Logged> logs_of(double epochs, double epoch_size) {
   std::vector<Logged> logs;
   for (double epoch = 1; epoch < epochs; ++epoch) {

@@ -42,7 +42,7 @@ TEST_CASE("a job that an early stop has ended counts with the steps that it made
   CHECK(world.job(early).request.total_steps == 1000);
   CHECK(world.ends[0].step == 100);
   CHECK(world.job(whole).step == 100);
-  // Steps that nobody made would make the job look faster: a step takes 0.1 s.
+  // Without this, the job would look faster: a step takes 0.1 s.
   CHECK(world.job(early).speeds.step_seconds({"cpu", 1, 1}, 1) == doctest::Approx(0.1).epsilon(0.2));
 }
 
