@@ -121,13 +121,26 @@ void choose_types(const State& state, const std::vector<Job*>& jobs, const Share
   }
 }
 
+// Returns how many of a group's devices have memory for a worker of the job, were the job alone in the pool. Where
+// memory is kept from growths, a job at work keeps its own devices and grows beside the other jobs.
+int64_t reach_in_group(const State& state, const Job& job, const std::string& group) {
+  const std::string host = host_in(group);
+  const int64_t alone = std::min(capacity(state, group), workers_on_empty(state, job, host));
+  const Underway::Kept& kept = state.underway.kept;
+  if (kept.job == 0 || kept.host != host || !is_up(job.phase)) return alone;
+  const AllHeld held = all_held(state);
+  const auto at = held.find(job.id);
+  const int64_t own = at == held.end() || !at->second.contains(group) ? 0 : at->second.at(group);
+  return std::max(std::min(own, alone), std::min(alone, workers_with_memory(state, job, host, held)));
+}
+
 // Returns the number of devices of a job's type, or of any type, that have memory for a worker of the job at the same
-// time, were the job alone in the pool: 0 if no host has memory for the job.
+// time: 0 if no host has memory for the job.
 int64_t reach_in_memory(const State& state, const Job& job, bool any_type) {
   int64_t all = 0, most = 0;
   for (const std::string& group : groups_of(state)) {
     if (!any_type && type_in(group) != job.request.type) continue;
-    const int64_t here = std::min(capacity(state, group), workers_on_empty(state, job, host_in(group)));
+    const int64_t here = reach_in_group(state, job, group);
     all += here;
     most = std::max(most, here);
   }
@@ -250,6 +263,7 @@ void assign_within_memory(DispatchTurn& turn, const SharedSpeeds& shared, const 
   std::set<JobId> without;  // jobs that wait for memory
   for (const Job* job : all)
     if (job->phase == Phase::waiting && !has_host_with_memory(state, *job)) without.insert(job->id);
+  keep_memory(turn, all);
   for (int question = 1;; ++question) {
     std::vector<Job*> seen = all;
     std::erase_if(seen, [&](const Job* job) { return without.contains(job->id); });
@@ -276,6 +290,7 @@ void assign_devices(DispatchTurn& turn) {
   state.underway.is_stale = false;
   state.underway.decided = turn.now;
   state.underway.aside = {};
+  state.underway.kept = {};
   std::map<JobId, Target> before;
   for (const auto& [id, job] : state.jobs) before[id] = job.target;
   learn_ends(state);

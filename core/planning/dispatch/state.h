@@ -302,7 +302,7 @@ struct Owed {
   double deadline() const { return asked + within; }
 };
 
-// Which ends the jobs that are done tell of jobs like them (foresight/foresight.cpp).
+// The ends of jobs that are done, as far as they foretell the ends of similar jobs (foresight/foresight.cpp).
 struct LearntEnds {
   struct OfProgram {
     scheduling::ProgressModel model = {};
@@ -339,6 +339,13 @@ struct Underway {
     std::string host = {};
     std::set<JobId> ahead = {};  // waiting jobs before the job in the queue
   } aside = {};
+  // At this decision: the same job, also where the policy has no devices for it, and the memory of a host that no other
+  // job grows into. Job 0: there is none.
+  struct Kept {
+    JobId job = 0;
+    std::string host = {};
+    double bytes = 0;
+  } kept = {};
   std::set<JobId> placed;      // at this decision: waiting jobs whose hosts are chosen
   bool ends_are_stale = true;  // a job with an early stop is done that LearntEnds do not know
   LearntEnds ends = {};

@@ -102,6 +102,10 @@ bool has_memory_for_guest(const State& state, const Job& guest, const std::strin
 // Sets a host's memory aside for the first of the refused jobs that has waited for memory for too long: at this
 // decision no job behind it in the queue starts there, and no job grows there.
 void set_memory_aside(DispatchTurn& turn, const std::vector<Job*>& jobs, const std::vector<JobId>& refused);
+// Keeps memory of a host for the first job of the queue that has waited for memory for too long, as much as the job
+// needs with a worker: at this decision no job grows into this memory, also where the policy has no devices for the
+// job.
+void keep_memory(DispatchTurn& turn, const std::vector<Job*>& jobs);
 // Fits the targets of the queue's jobs to the hosts' memory. First come the devices that running jobs keep. Then
 // waiting jobs start, if need be at the cost of workers beyond other jobs' gangs; then jobs that are up grow. Returns
 // the jobs without memory, whose targets are cleared.

@@ -85,6 +85,13 @@ bool is_closed_by_aside(const State& state, const Job& job, const std::string& h
   return aside.job != 0 && aside.job != job.id && aside.host == host && !aside.ahead.contains(job.id);
 }
 
+// Returns the memory of a host that the job is not to grow into. A waiting job with a target counts by the target.
+double kept_from(const State& state, const Job& job, const std::string& host) {
+  const Underway::Kept& kept = state.underway.kept;
+  if (kept.job == 0 || kept.job == job.id || kept.host != host) return 0;
+  return state.jobs.at(kept.job).target.empty() ? kept.bytes : 0;
+}
+
 // A running job's devices as far as the job keeps them; a waiting job's target.
 Target certain(const Job& job, const AllHeld& held) {
   if (!is_up(job.phase)) return job.target;
@@ -218,8 +225,8 @@ class MemoryFit {
       const auto own = has.find(group);
       const int64_t kept = own == has.end() ? 0 : own->second;
       const auto is_too_much = [&] {
-        return is_closed_by_aside(state_, job, host) ||
-               !holds(left_on(host, job), job.memory.needs.with(workers_on(job.target, host)));
+        return is_closed_by_aside(state_, job, host) || !holds(left_on(host, job) - kept_from(state_, job, host),
+                                                               job.memory.needs.with(workers_on(job.target, host)));
       };
       while (wanted(job, group) > kept && memory_of(state_, host) && is_too_much()) lessen(job, group);
     }
@@ -269,6 +276,24 @@ double largest_memory(const State& state) {
   return most;
 }
 
+bool has_waited_too_long(const DispatchTurn& turn, const Job& job) {
+  return job.memory.waits_since > 0 && turn.now >= job.memory.waits_since + turn.settings.memory_patience;
+}
+
+// Returns the host with most memory left, of those that would have memory for the job if they were empty.
+std::optional<std::string> host_for(const State& state, const Job& job, const AllHeld& held) {
+  std::optional<std::string> roomiest;
+  double most = 0;
+  for (const std::string& group : groups_of(state)) {
+    const std::string host = host_in(group);
+    const std::optional<double> memory = memory_of(state, host);
+    if (!memory || type_in(group) != job.request.type || workers_on_empty(state, job, host) == 0) continue;
+    const double left = left_beside(state, job, host, *memory, held);
+    if (!roomiest || left > most) most = left, roomiest = host;
+  }
+  return roomiest;
+}
+
 std::string text_of(double bytes) { return format_bytes(static_cast<uint64_t>(std::max(0.0, bytes))); }
 
 std::string name_of(const std::string& host) { return host.empty() ? "the daemon's host" : host; }
@@ -315,11 +340,13 @@ int64_t workers_on_empty(const State& state, const Job& job, const std::string& 
 int64_t workers_with_memory(const State& state, const Job& job, const std::string& host, const AllHeld& held) {
   const std::optional<double> memory = memory_beside_checks(state, host);
   if (!memory || !job.memory.needs.are_known()) return kAnyNumber;
-  if (is_closed_by_aside(state, job, host)) {
-    const auto own = held.find(job.id);
-    return is_up(job.phase) && own != held.end() ? workers_on(own->second, host) : 0;
-  }
-  return workers_in(left_beside(state, job, host, *memory, held), job.memory.needs);
+  const auto at = held.find(job.id);
+  const int64_t own = is_up(job.phase) && at != held.end() ? workers_on(at->second, host) : 0;
+  if (is_closed_by_aside(state, job, host)) return own;
+  const double left = left_beside(state, job, host, *memory, held);
+  const int64_t fitting = workers_in(left, job.memory.needs);
+  if (!is_up(job.phase)) return fitting;
+  return std::max(std::min(own, fitting), workers_in(left - kept_from(state, job, host), job.memory.needs));
 }
 
 bool has_memory_for(const State& state, const Job& job, const Target& devices) {
@@ -393,20 +420,25 @@ void set_memory_aside(DispatchTurn& turn, const std::vector<Job*>& jobs, const s
   const AllHeld held = all_held(state);
   for (const JobId id : refused) {
     const Job& job = state.jobs.at(id);
-    if (job.memory.waits_since <= 0 || turn.now < job.memory.waits_since + turn.settings.memory_patience) continue;
-    double most = 0;
-    for (const std::string& group : groups_of(state)) {
-      const std::string host = host_in(group);
-      const std::optional<double> memory = memory_of(state, host);
-      if (!memory || type_in(group) != job.request.type || workers_on_empty(state, job, host) == 0) continue;
-      const double left = left_beside(state, job, host, *memory, held);
-      if (state.underway.aside.job == 0 || left > most) most = left, state.underway.aside = {id, host, {}};
-    }
-    if (state.underway.aside.job == 0) continue;
+    if (!has_waited_too_long(turn, job)) continue;
+    const std::optional<std::string> host = host_for(state, job, held);
+    if (!host) continue;
+    state.underway.aside = {id, *host, {}};
     for (const Job* ahead : jobs) {
       if (ahead->id == id) return;
       if (ahead->phase == Phase::waiting) state.underway.aside.ahead.insert(ahead->id);
     }
+    return;
+  }
+}
+
+void keep_memory(DispatchTurn& turn, const std::vector<Job*>& jobs) {
+  State& state = turn.state;
+  for (const Job* job : jobs) {
+    if (job->phase != Phase::waiting || !has_waited_too_long(turn, *job)) continue;
+    const std::optional<std::string> host = host_for(state, *job, all_held(state));
+    if (!host) continue;
+    state.underway.kept = {job->id, *host, job->memory.needs.with(1)};
     return;
   }
 }

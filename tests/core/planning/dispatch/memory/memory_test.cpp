@@ -204,6 +204,49 @@ TEST_CASE("a job gives workers up for another's memory, but not the last one bes
   CHECK(meant.state.jobs[2].target == Target{{"b/cpu", 1}});
 }
 
+TEST_CASE(
+    "no job grows into the memory of a job that has waited for too long, whether or not devices are meant for it") {
+  for (const double now : {159, 160}) {
+    CAPTURE(now);
+    Meant meant({{"a/cpu", 1}, {"a/cpu", 0}, {"a/cpu", 0}, {"a/cpu", 0}}, {{"a", 8 * kGiB}});
+    meant.settings.memory_patience = 60;
+    Job &grows = meant.state.jobs[1], &waits = meant.state.jobs[2];
+    grows.target = {{"a/cpu", 4}};
+    waits.memory.needs = {0, 3 * kGiB};
+    waits.memory.waits_since = 100;
+    DispatchTurn turn{meant.state, meant.policy, meant.settings, now};
+    keep_memory(turn, {&grows, &waits});
+    CHECK(meant.fit().empty());
+    CHECK(grows.target == Target{{"a/cpu", now < 160 ? 4 : 2}});
+    CHECK(workers_with_memory(meant.state, grows, "a", all_held(meant.state)) == (now < 160 ? 4 : 2));
+    for (Slot& slot : meant.state.slots) slot.holder = 1;
+    CHECK(workers_with_memory(meant.state, grows, "a", all_held(meant.state)) == 4);  // a job at work keeps its own
+  }
+}
+
+// The policy prefers the second device of a job to the first of a far longer one.
+TEST_CASE("a growth leaves memory to a job that has waited too long, whatever the policy prefers, and the job starts") {
+  for (const double patience : {1e9, 60.0}) {
+    CAPTURE(patience);
+    Settings settings;
+    settings.memory_patience = patience;
+    FakeWorld world("estrain", 2, {}, settings);
+    world.tell(MemoryKnown{"", 1.2 * kGiB});
+    const JobId grows = submit(world, of_worker(1), 5000, wide(4, 4));
+    world.run(5);
+    const JobId waits = submit(world, of_worker(1));
+    world.run(90);
+    REQUIRE(world.job(waits).reason.starts_with("waits for memory"));
+    world.take(1, 5, 1);
+    world.tell(MemoryKnown{"", 2.5 * kGiB});
+    world.run(20);
+    world.lend(1);
+    world.run(5);
+    CHECK(world.job(grows).targeted() == (patience < 1e9 ? 1 : 2));
+    CHECK((world.job(waits).phase == Phase::running) == (patience < 1e9));
+  }
+}
+
 TEST_CASE("a job that gives workers up in vain keeps them") {
   Meant meant({{"a/cpu", 1}, {"a/cpu", 1}}, {{"a", 4 * kGiB}});
   meant.state.jobs[1].target = {{"a/cpu", 2}};
