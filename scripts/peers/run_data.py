@@ -130,6 +130,8 @@ class Padded(Dataset):
 
     def collate(self, samples):
         """As a user would, by pad_sequence."""
+        if not self.ragged:
+            return torch.utils.data.default_collate(samples)
         whole = [{name: value for name, value in sample.items() if name not in self.ragged} for sample in samples]
         batch = torch.utils.data.default_collate(whole) if whole[0] else {}
         for name in self.ragged:
