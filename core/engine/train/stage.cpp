@@ -184,7 +184,7 @@ void Stage::run_est(size_t arrival, Step step) {
   std::byte* new_state = place_.host_state(step.next());
   place_.device.read(loss, [this, new_state, rank](const float* value) {
     *job_.places().ests.last_loss(new_state, rank) = results().put_loss(rank, *value);
-    pulse_.beat(comm::Activity::computing, monotonic_ns());
+    pulse_.beat(monotonic_ns());  // in a thread of the device: this worker may wait for the others meanwhile
   });
   if (rank == VirtualRank(0)) carrier_->keep_buffers();  // every EST's buffers at the next step
   feed_.look_ahead();

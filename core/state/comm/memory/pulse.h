@@ -37,6 +37,8 @@ struct alignas(64) WorkerPulse {
     beat_ns.store(ns, std::memory_order_relaxed);
     activity.store(now, std::memory_order_relaxed);
   }
+  // What a device has finished for the worker is a sign of life, too; the worker's activity may be another one by then.
+  void beat(int64_t ns) { beat_ns.store(ns, std::memory_order_relaxed); }
   void computed(int64_t ns) { computing_ns.fetch_add(ns, std::memory_order_relaxed); }
   void waited_for_data(int64_t ns) { reading_ns.fetch_add(ns, std::memory_order_relaxed); }
   void measured(double of_ests, double of_mean) {
