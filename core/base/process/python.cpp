@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
+#include "core/base/files/memory_file.h"
 #include "core/base/process/child_process.h"
 
 namespace estrain {
@@ -40,7 +42,10 @@ UsersPython find_python(const std::string& named, const std::string& setting) {
   throw python.unfit(python.program + " is no program");
 }
 
-std::string users_part(const std::string& trace) {
+std::string users_traceback(int notes, const std::function<bool()>& pause) {
+  std::string trace = read_memory_file(notes);
+  for (std::string before; (trace.empty() || trace != before) && pause(); trace = read_memory_file(notes))
+    before = std::move(trace);
   std::istringstream lines(trace);
   std::string kept;
   for (std::string line; std::getline(lines, line);)

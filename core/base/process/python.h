@@ -1,6 +1,7 @@
 #pragma once
 // Finds the Python of a user, for the user's own code.
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -22,8 +23,9 @@ struct UsersPython {
 // Fault::spec.
 UsersPython find_python(const std::string& named, const std::string& setting);
 
-// The user's part of a traceback that Python's faulthandler has written, a line break before each line: without
-// estrain's own code, which runs from a file in memory.
-std::string users_part(const std::string& trace);
+// Reads the traceback that Python's faulthandler writes to `notes`, a file in memory, until two readings are equal: the
+// lines come one by one. Calls `pause` between two readings, and gives up when `pause` returns false. Returns the
+// user's part, a line break before each line: without estrain's own code, which runs from a file in memory.
+std::string users_traceback(int notes, const std::function<bool()>& pause);
 
 }  // namespace estrain

@@ -354,21 +354,21 @@ std::unique_ptr<DataProcesses::Worker> DataProcesses::start_worker() {
 void DataProcesses::report_lost(Worker& worker, size_t set, int64_t index) {
   const std::string how = ask_maker({{"ended", worker.pid}}, {}).at("how");
   throw Error::make(Fault::peer, "{}: sample {}: the data worker that read the sample ended: {}{}", name(set), index,
-                    how, users_part(read_memory_file(worker.notes.get())))
+                    how, users_traceback(worker.notes.get(), [] { return false; }))
       .advise("look for what ends the process: memory, a crash in a library, or os._exit in the code")
       .caused_by("data_worker_lost");
 }
 
 void DataProcesses::report_hung(Worker& worker, size_t set, int64_t index) {
   ::kill(worker.pid, SIGUSR2);
-  std::string trace;
-  for (auto waited = 0ms; waited < kPatience && trace.find('\n') == trace.npos; waited += 10ms) {
+  auto waited = 0ms;
+  const std::string trace = users_traceback(worker.notes.get(), [&waited] {
     std::this_thread::sleep_for(10ms);
-    trace = read_memory_file(worker.notes.get());
-  }
+    return (waited += 10ms) < kPatience;
+  });
   ::kill(worker.pid, SIGKILL);
   throw Error::make(Fault::peer, "{}: sample {}: the data worker has not read the sample in {:g} s{}", name(set), index,
-                    code_.hang_seconds, users_part(trace))
+                    code_.hang_seconds, trace)
       .advise("see where the code waits; data.hang_seconds says how long a sample may take")
       .caused_by("data_worker_hung");
 }

@@ -80,14 +80,10 @@ void kill_and_reap(ChildProcess& child) {
                               const std::function<bool()>& goes_on) {
   child.signal(SIGUSR2);
   const MonotonicTime end = MonotonicClock::now() + kForTraceback;
-  std::string trace, before;
-  do {  // the Python writes line by line
-    before = trace;
-    if (child.wait_for(kBetweenGlances)) break;
-    trace = read_memory_file(notes.get());
-  } while ((trace.empty() || trace != before) && goes_on() && MonotonicClock::now() < end);
+  const std::string trace = users_traceback(
+      notes.get(), [&] { return !child.wait_for(kBetweenGlances) && goes_on() && MonotonicClock::now() < end; });
   if (child.running()) kill_and_reap(child);
-  throw Error::make(Fault::spec, "{} has not returned in {:g} s{}", place, limit.count(), users_part(trace))
+  throw Error::make(Fault::spec, "{} has not returned in {:g} s{}", place, limit.count(), trace)
       .advise("see where the function waits; recovery.hang_seconds says how long a call may take")
       .caused_by("user_code");
 }
