@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/json/codec.h"
@@ -93,6 +94,11 @@ std::optional<Devices> without(Devices all, const Devices& some) {
     all.erase(at);
   }
   return all;
+}
+
+bool are_distinct_gpus(const Devices& devices) {
+  return std::ranges::all_of(devices, &Device::is_gpu) &&
+         std::set<Device>(devices.begin(), devices.end()).size() == devices.size();
 }
 
 Devices common(const Devices& one, Devices other) {

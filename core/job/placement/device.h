@@ -40,6 +40,9 @@ std::vector<std::string> texts_of(const Devices& devices);
 Devices devices_from(const std::vector<std::string>& texts);
 std::string list_of(const Devices& devices);  // "cpu,cuda:1"; "none" for an empty list
 
+// Returns whether each device is a GPU, and stands in the list once.
+bool are_distinct_gpus(const Devices& devices);
+
 // Removes each device of `some` once from `all`. Returns nothing if `all` lacks a device.
 std::optional<Devices> without(Devices all, const Devices& some);
 // Returns the elements of both lists, in the order of `one`.

@@ -82,16 +82,14 @@ std::vector<size_t> match_devices(const RunState& state) {
 
 // Returns the workers of the next stage in rank order, if they pass data between GPUs, one for each.
 std::vector<WorkerId> exchanging_workers(const RunState& state) {
-  if (!state.gpus_exchange) return {};
+  if (!exchange_between_gpus(state, devices_of(state.pending->devices))) return {};
   const std::vector<const Member*> pool = pool_of(state);
   std::vector<WorkerId> workers;
-  std::set<Device> gpus;
   for (const size_t match : match_devices(state)) {
-    if (match == kNone || !pool[match]->device.is_gpu() || pool[match]->device.host != state.host) return {};
+    if (match == kNone) return {};
     workers.push_back(pool[match]->id);
-    gpus.insert(pool[match]->device);
   }
-  return gpus.size() > 1 && gpus.size() == workers.size() ? workers : std::vector<WorkerId>{};
+  return workers;
 }
 
 // Asks the workers of the next stage to prepare their exchange, while the stage goes on. Returns false if there is

@@ -10,6 +10,11 @@ Assignment devices_in_force(const RunState& state) {
   return devices;
 }
 
+bool exchange_between_gpus(const RunState& state, const Devices& devices) {
+  return state.gpus_exchange && devices.size() > 1 && are_distinct_gpus(devices) &&
+         std::ranges::all_of(devices, [&](const Device& device) { return device.host == state.host; });
+}
+
 std::vector<const Member*> all_members(const RunState& state) {
   std::vector<const Member*> all;
   const auto add = [&](const std::vector<Member>& list) {

@@ -51,7 +51,7 @@ struct RunState {
   int64_t ests = 1;
   int64_t retries = 0;         // the most faults in a row at a step that the run survives
   std::string host;            // the launcher's own host, by its name in device lists
-  bool gpus_exchange = false;  // GPUs of several workers, one for each, pass data to each other
+  bool gpus_exchange = false;  // the job lets GPUs pass data to each other (exchange_between_gpus())
 
   int64_t from_step = 0;  // of the checkpoint resumed by this launch
 
@@ -134,7 +134,9 @@ struct Moment {
   std::string no_room;               // why the scribe cannot write; empty: no obstacle, or nothing to write
 };
 
-Assignment devices_in_force(const RunState& state);             // each with its number of ESTs
+Assignment devices_in_force(const RunState& state);  // each with its number of ESTs
+// Returns whether workers on these devices pass data between GPUs: each has a GPU of its own, on the launcher's host.
+bool exchange_between_gpus(const RunState& state, const Devices& devices);
 std::vector<const Member*> all_members(const RunState& state);  // of all three lists, without empty places
 const Member* find_member(const RunState& state, WorkerId id);  // null: no list has the worker
 // Returns the size of the list if the list does not have the worker. Fast where ids rise along the list, as they do but

@@ -78,7 +78,7 @@ size_t gpus_of(const CheckedJob& job) {
 // Returns whether each worker has a GPU of its own, and GPUs exchange among themselves.
 bool keeps_state_on_gpus(const CheckedJob& job) {
   const Devices devices = devices_of(job.devices);
-  return gpus_of(job) == devices.size() && std::set<Device>(devices.begin(), devices.end()).size() == devices.size() &&
+  return are_distinct_gpus(devices) &&
          (devices.size() == 1 ? gpus_may_keep_state(job.spec) : gpus_may_exchange(job.spec));
 }
 

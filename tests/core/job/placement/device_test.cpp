@@ -54,6 +54,12 @@ TEST_CASE("lists of devices are compared as often as a device stands in them") {
   CHECK(beyond(list({"cpu"}), all).empty());
 }
 
+TEST_CASE("GPUs are distinct if none stands in a list twice; those of two hosts are two") {
+  CHECK(are_distinct_gpus(list({"cuda:0", "cuda:1", "nodeB/cuda:0"})));
+  CHECK_FALSE(are_distinct_gpus(list({"cuda:0", "cuda:1", "cuda:0"})));
+  CHECK_FALSE(are_distinct_gpus(list({"cuda:0", "cpu"})));
+}
+
 TEST_CASE("a list of devices in words") {
   CHECK(list_of({}) == "none");
   CHECK(list_of(list({"cpu", "nodeB/cuda:1"})) == "cpu,nodeB/cuda:1");

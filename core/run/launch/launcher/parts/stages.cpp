@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/clock.h"
 #include "core/base/counted.h"
@@ -68,7 +67,7 @@ void Stages::start(int64_t exchange) {
     ranges.push_back(worker.ests);
     devices.push_back(worker.device.text());
   }
-  order.exchanges = workers_exchange();
+  order.exchanges = exchange_between_gpus(run_.job, devices_of(devices_in_force(run_.job)));
   order.exchange = exchange;
   order.restarted = run_.job.stage > 0 || !run_.origin.checkpoint.empty();
   hosts_.begin_stage();
@@ -86,17 +85,6 @@ void Stages::start(int64_t exchange) {
                                           : hosts_.others().empty() ? "host"
                                                                     : "hosts"},
                              {"ranges", codec::to_field(ranges)}});
-}
-
-// Tells whether workers pass data directly between devices: all devices are GPUs, each with a single worker.
-bool Stages::workers_exchange() const {
-  if (!hosts_.others().empty()) return false;
-  std::set<Device> gpus;
-  for (const Member& worker : run_.job.workers) {
-    if (!worker.device.is_gpu()) return false;
-    gpus.insert(worker.device);
-  }
-  return gpus_may_exchange(run_.spec) && gpus.size() > 1 && gpus.size() == run_.job.workers.size();
 }
 
 // Releases the memory of gradient slots which the stage's workers do not fold into.

@@ -27,8 +27,6 @@ class Stages {
   void report_recovery(const decisions::ReportRecovery& report) const;
 
  private:
-  bool workers_exchange() const;
-
   const RunView run_;
   RunProcesses& processes_;
   Hosts& hosts_;
