@@ -352,13 +352,13 @@ size_t most_memory(const std::string& spec, const std::string& devices, const Wo
   return most;
 }
 
-// Layers of 16 MB: the gradients of one layer are a small part of all gradients.
-constexpr size_t kWideParameters = 21'135'370;
-const std::string kWideJob = R"([job]
-name = "wide"
+// A network of wide layers with AdamW. `job`: more lines of the section.
+std::string wide_job(std::string_view job, std::string_view hidden) {
+  return fmt::format(R"([job]
+{}
 [model]
 name = "mlp"
-hidden = [2048, 2048, 2048, 2048, 2048, 2048]
+hidden = [{}]
 classes = 10
 [data]
 format = "synthetic"
@@ -370,7 +370,13 @@ name = "adamw"
 [train]
 steps = 2
 eval_every = "never"
-)";
+)",
+                     job, hidden);
+}
+
+// Layers of 16 MB: the gradients of one layer are a small part of all gradients.
+constexpr size_t kWideParameters = 21'135'370;
+const std::string kWideJob = wide_job("name = \"wide\"", "2048, 2048, 2048, 2048, 2048, 2048");
 
 // State, gradients and sums take 4 bytes each for a parameter, of a GPU or of its share.
 struct MemoryOfGpu {
@@ -425,25 +431,7 @@ TEST_CASE("each of several GPUs has its own share of the slots, and sums of one 
 }
 
 // A job whose optimizer slots take half of a GPU's memory.
-const std::string kTightJob = R"([job]
-name = "tight"
-ests = 2
-determinism = "D2"
-[model]
-name = "mlp"
-hidden = [1024, 1024, 1024]
-classes = 10
-[data]
-format = "synthetic"
-shape = [64]
-samples = 64
-batch = 1
-[optimizer]
-name = "adamw"
-[train]
-steps = 2
-eval_every = "never"
-)";
+const std::string kTightJob = wide_job("name = \"tight\"\nests = 2\ndeterminism = \"D2\"", "1024, 1024, 1024");
 const char* const kTightMemory = "56000000";  // bytes: the job needs 65 MB, or 46 MB without the slots
 
 TEST_CASE("a job that a GPU cannot hold trains with its slots in host memory, through a resize, a kill and a resume") {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "core/base/median.h"
+
 namespace estrain::simulate {
 namespace {
 
@@ -124,11 +126,7 @@ Json to_json(const SimulationResult& result) {
                {"deadlines_met", figures.deadlines_met},
                {"jct_s", std::move(jcts)},
                {"wait_s", std::move(waits)}};
-  if (!result.end_errors.empty()) {
-    std::vector<double> errors = result.end_errors;
-    std::ranges::sort(errors);
-    json["end_error_half_way"] = errors[errors.size() / 2];
-  }
+  if (!result.end_errors.empty()) json["end_error_half_way"] = upper_median(result.end_errors);
   if (result.has_quotas) {
     const Delays delays = delays_of(result);
     json["delays"] = {{"small", to_json(delays.small)},
