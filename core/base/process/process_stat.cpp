@@ -10,6 +10,7 @@
 namespace estrain {
 
 ProcessStat process_stat(pid_t pid) {
+  if (pid <= 0) return {};
   const std::string text = text_if_readable(fmt::format("/proc/{}/stat", pid));
   const size_t name_end = text.rfind(')');  // a name may contain blanks and parentheses
   if (name_end == text.npos) return {};

@@ -129,8 +129,7 @@ std::optional<Event> Sentry::find_stopped(const decisions::RunState& job, Worker
     const comm::WorkerPulse* pulse = pulse_of(job, *member, memory);
     const MonotonicTime beat = pulse != nullptr ? monotonic_time(pulse->beat_ns.load()) : worker.started;
     if (now - beat < kSilent) continue;
-    const bool is_here = worker.process.pid() > 0;  // another host has no /proc here: its worker may be silent for long
-    const ProcessStat stat = is_here ? process_stat(worker.process.pid()) : ProcessStat();
+    const ProcessStat stat = process_stat(worker.process.pid());
     if (stopped(stat, now, &worker.not_running_since))
       return decisions::WorkerHangs{member->id, "was stopped by a signal (SIGSTOP) and not continued"};
     const Member& builder = job.phase == RunPhase::starting ? job.workers.front() : *members.front();
