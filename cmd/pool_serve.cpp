@@ -31,7 +31,7 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
   verb->add_option(
           "--policy", options->policy,
           "NAME or NAME:KEY=VALUE:… (default: the one before; for a new pool: " + std::string(pool::kDefaultPolicy) +
-              "). Those that choose batches change them only for jobs that allow it (elastic.batch). All:\n" +
+              "). Policies that choose batches do so only for jobs with elastic.batch. All:\n" +
               scheduling::describe_policies(true))
       ->check(not_empty());
   verb->add_option("--round", options->settings.round, "Seconds between decisions at the most")

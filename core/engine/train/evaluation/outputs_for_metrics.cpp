@@ -68,7 +68,7 @@ struct PartHead {
   uint64_t has_more = 0;
 };
 
-// The rows of one output for one batch, as they travel: this head, RowsText as JSON, the rows.
+// The form in which the rows of an output travel, batch by batch: this head, RowsText as JSON, the rows.
 struct RowsHead {
   uint64_t text_bytes = 0, row_bytes = 0;
 };

@@ -7,7 +7,7 @@
 // far as the function reads them and memory is free. Each call has a new process, and the environment of each process
 // is the same: the numbers depend neither on earlier calls nor on the device of the worker that asks.
 //
-// A call may take ten minutes, as long as storage may be away; recovery.hang_seconds replaces this limit.
+// A call may take ten minutes, or as long as recovery.hang_seconds says.
 
 #include <functional>
 #include <optional>

@@ -201,7 +201,7 @@ const std::vector<Maker>& makers() {
          choice.policy = make_ones(options, seed);
        }},
       {"estrain", "ours: elastic, short jobs first, changes only where they pay",
-       "batch=given|free, goodput=known|learnt|shared (shared: jobs of one application know what all of them have "
+       "batch=given|free, goodput=known|learnt|shared (shared: jobs know what all jobs of their application have "
        "measured), deadlines=ignored|first; exponent=0.78, alone=0, makespan=0, "
        "patience=11, horizon=1e12 (s), aging=0, shares=greedy|exact (with batch=free: 0.85, 0.65, 80, 4, 2000, "
        "0.3, exact; with goodput=learnt: 0.9, 0.65, 10, 2, 2000, 0, exact; with goodput=shared: 0.8, 0.65, 80, 6, "

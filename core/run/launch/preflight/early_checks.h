@@ -40,8 +40,8 @@ struct JobSize {
   int64_t steps = 0;              // of the whole job
   std::vector<uint64_t> gpus;     // of each of n GPUs, at n - 1 (engine/train/resident/memory_need.h); empty: unknown
   uint64_t gpu_memory = 0;        // that a GPU has; 0: unknown
-  std::vector<uint64_t> gpu_slots =
-      {};  // of the optimizer, of each of n GPUs: in `gpus`, or with job.state = "host" not
+  // Optimizer slots of each of n GPUs: a part of `gpus`, or with job.state = "host" in host memory.
+  std::vector<uint64_t> gpu_slots = {};
 };
 JobSize job_size(const comm::ProbeReport& report);
 

@@ -166,7 +166,7 @@ WeightsFile hdf5_weights(const std::string& path) {
     const h5::Type stored = type_to_read(data);
     if (stored == h5_type(as.dtype)) return data.read(stored, out);
     StoredRows all = {.type = h5::type_name(stored), .element_bytes = h5::type_size(stored), .rows = 1};
-    // Not of chunks: every piece would decompress the chunks that it crosses.
+    // An array in chunks is read whole: each piece would decompress all chunks under the piece.
     if (data.offset() && !data.shape().empty()) all.rows = static_cast<uint64_t>(data.shape()[0]);
     if (all.rows > 0) all.row_elements = as.elements() / all.rows;
     convert_rows(all, as.dtype, out, [&](uint64_t first, uint64_t rows, std::byte* to) {

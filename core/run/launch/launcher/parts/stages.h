@@ -16,7 +16,7 @@ class Stages {
   // Says that the job begins to train, and has the scribe save the state of step 0.
   void begin_training();
   // Assigns the ranges to the workers, which start at once. The stage is open.
-  // `exchange`: the ticket of an exchange that all of them have prepared; 0: none.
+  // `exchange`: the ticket of an exchange that all workers have prepared; 0: none.
   void start(int64_t exchange);
   void prepare_exchange(const decisions::PrepareExchange& prepare) const;
   decisions::StageClosed close(const decisions::CloseStage& close) const;

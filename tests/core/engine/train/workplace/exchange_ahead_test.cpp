@@ -110,7 +110,7 @@ TEST_CASE("an exchange is made beside the stage, and taken once by its ticket") 
     const std::unique_ptr<device::DeviceExchange> exchange = preparing.next.take(1);
     CHECK(exchange);
     CHECK(preparing.device.alive == 1);
-    preparing.ask(2);  // beside the stage that uses the first one
+    preparing.ask(2);  // while a stage uses the first exchange
     preparing.next.look();
     CHECK(preparing.report(1).made);
     CHECK_FALSE(preparing.device.parties[0].is_aborted());
