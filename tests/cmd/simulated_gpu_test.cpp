@@ -420,8 +420,10 @@ TEST_CASE("a GPU has one copy of parameters and slots, and room for gradients: 1
   check_memory({{"AdamW", "cuda:0", 1, ests(1), 16, 17},
                 {"AdamW, clipped", "cuda:0", 1, with(ests(1), kClipped), 16, 17},
                 {"SGD with momentum", "cuda:0", 1, with(ests(1), kSgd), 12, 13},
-                {"AdamW, 16 ESTs", "cuda:0", 1, ests(16), 28, 33}});  // four partial sums
-  if (is_at_length()) check_memory({{"AdamW, slots in host memory", "cuda:0", 1, with(ests(1), kSlotsInHost), 8, 9}});
+                {"AdamW, 4 ESTs", "cuda:0", 1, ests(4), 20, 25}});  // two partial sums
+  if (is_at_length())
+    check_memory({{"AdamW, 16 ESTs", "cuda:0", 1, ests(16), 28, 33},  // four partial sums
+                  {"AdamW, slots in host memory", "cuda:0", 1, with(ests(1), kSlotsInHost), 8, 9}});
 }
 TEST_CASE("each of several GPUs has its own share of the slots, and sums of one bucket") {
   check_memory({{"AdamW on 4 GPUs", "cuda*4", 4, ests(4), 7, 12}});

@@ -36,12 +36,12 @@ inline void set_element(void* values, Type type, int64_t i, float value) {
 
 // Each has its own bits: in the order of the terms, backward, and in two halves.
 constexpr int kAlgorithms = 3;
+inline int64_t term_at(int algorithm, int64_t terms, int64_t i) { return algorithm == 1 ? terms - 1 - i : i; }
+inline bool is_in_other_half(int algorithm, int64_t i) { return algorithm == 2 && i % 2 == 1; }
 template <typename Term>
 float sum(int algorithm, int64_t terms, Term term) {
   float total[2] = {};
-  for (int64_t i = 0; i < terms; ++i) {
-    total[algorithm == 2 && i % 2 == 1] += term(algorithm == 1 ? terms - 1 - i : i);
-  }
+  for (int64_t i = 0; i < terms; ++i) total[is_in_other_half(algorithm, i)] += term(term_at(algorithm, terms, i));
   return total[0] + total[1];
 }
 

@@ -96,30 +96,51 @@ struct Product {
   void* d;
   Layout a_layout, b_layout, c_layout, d_layout;
 
+  // Column by column: the sums of a column's elements, each in the order of `algorithm` (sum() in algorithms.h), run
+  // side by side in vectors.
   void compute() const {
     const auto rows = static_cast<int64_t>(d_layout.rows), columns = static_cast<int64_t>(d_layout.columns);
     const auto depth = static_cast<int64_t>(description.a_transposed ? a_layout.rows : a_layout.columns);
+    std::vector<float> left(depth * rows), right(depth), sums(rows), other_sums(rows);
     for (int64_t matrix = 0; matrix < d_layout.batch; ++matrix) {
-      const auto a_at = [&](int64_t i, int64_t k) {
-        return element(a, a_layout.type,
-                       description.a_transposed ? a_layout.place(matrix, k, i) : a_layout.place(matrix, i, k));
-      };
-      const auto b_at = [&](int64_t k, int64_t j) {
-        return element(b, b_layout.type,
-                       description.b_transposed ? b_layout.place(matrix, j, k) : b_layout.place(matrix, k, j));
-      };
+      for (int64_t k = 0; k < depth; ++k) {
+        for (int64_t i = 0; i < rows; ++i) left[k * rows + i] = a_at(matrix, i, k);
+      }
       for (int64_t j = 0; j < columns; ++j) {
-        for (int64_t i = 0; i < rows; ++i) {
-          float value = alpha * sum(algorithm, depth, [&](int64_t k) { return a_at(i, k) * b_at(k, j); });
-          if (beta != 0) value += beta * element(c, c_layout.type, c_layout.place(matrix, i, j));
-          if (description.epilogue == CUBLASLT_EPILOGUE_BIAS) {
-            if (algorithm == kSplit) value = rounded(value, d_layout.type);
-            value += element(description.bias, d_layout.type, i);
-          }
-          set_element(d, d_layout.type, d_layout.place(matrix, i, j), value);
+        for (int64_t k = 0; k < depth; ++k) right[k] = b_at(matrix, k, j);
+        std::ranges::fill(sums, 0.0F);
+        std::ranges::fill(other_sums, 0.0F);
+        for (int64_t term = 0; term < depth; ++term) {
+          const int64_t k = term_at(algorithm, depth, term);
+          add_products(is_in_other_half(algorithm, term) ? other_sums : sums, &left[k * rows], right[k]);
         }
+        for (int64_t i = 0; i < rows; ++i) finish(matrix, i, j, alpha * (sums[i] + other_sums[i]));
       }
     }
+  }
+
+ private:
+  float a_at(int64_t matrix, int64_t i, int64_t k) const {
+    const int64_t place = description.a_transposed ? a_layout.place(matrix, k, i) : a_layout.place(matrix, i, k);
+    return element(a, a_layout.type, place);
+  }
+  float b_at(int64_t matrix, int64_t k, int64_t j) const {
+    const int64_t place = description.b_transposed ? b_layout.place(matrix, j, k) : b_layout.place(matrix, k, j);
+    return element(b, b_layout.type, place);
+  }
+
+  static void add_products(std::vector<float>& sums, const float* factors, float factor) {
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += factors[i] * factor;
+  }
+
+  // `value`: an element of the product, without what is added to the product.
+  void finish(int64_t matrix, int64_t i, int64_t j, float value) const {
+    if (beta != 0) value += beta * element(c, c_layout.type, c_layout.place(matrix, i, j));
+    if (description.epilogue == CUBLASLT_EPILOGUE_BIAS) {
+      if (algorithm == kSplit) value = rounded(value, d_layout.type);
+      value += element(description.bias, d_layout.type, i);
+    }
+    set_element(d, d_layout.type, d_layout.place(matrix, i, j), value);
   }
 };
 
