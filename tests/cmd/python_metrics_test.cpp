@@ -316,6 +316,7 @@ TEST_CASE("on a full disk an evaluation for a user's function waits for room, an
   files.folder.write("go", "");
   const auto waits = [&] { return text_if_readable(fmt::format("/proc/{}/comm", worker)) == "waits for room\n"; };
   wait_until("a worker that waits", waits);
+  CHECK(job.status().at("waits_for_room") == "an evaluation cannot write its outputs (worker-0.log says why)");
   CHECK(
       text_if_readable(job.run() + "/worker-0.log").find("File too large; the evaluation waits until there is room") !=
       std::string::npos);

@@ -56,8 +56,8 @@ bool write_once(const std::function<void()>& write, bool is_first) {
   } catch (const Error& error) {
     if (!checkpoint::lacks_room(error)) throw;
     if (is_first)
-      fmt::print(stderr, "warning: {}; the evaluation waits until there is room, and training with it\n",
-                 error.message());
+      fmt::print(stderr, "warning: {}; the evaluation waits until there is room, and training with it: {}\n",
+                 error.message(), error.advice());
     return false;
   }
 }
@@ -185,7 +185,7 @@ void when_there_is_room(comm::JobMemory& memory, comm::WorkerPulse& pulse, const
   const NameWhileWaiting named;
   do {
     for (auto waited = 0ms; waited < kBetweenTries; waited += kNap) {
-      pulse.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
+      pulse.beat(comm::Activity::waiting_for_room, monotonic_ns());
       std::this_thread::sleep_for(kNap);
       if (memory.gate().aborted()) return;
     }

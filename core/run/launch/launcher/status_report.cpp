@@ -53,13 +53,25 @@ RunStatus StatusReport::status() const {
     add_elastic(status);
     status.audit = parts_.audits.status();
   }
-  if (const std::string why = parts_.scribe.no_room(); !why.empty()) status.waits_for_room = why;
+  if (const std::string why = why_without_room(); !why.empty()) status.waits_for_room = why;
   const int64_t saved = run_.job.scribe.last_saved_step;
   status.last_checkpoint_step.emplace();
   if (saved >= 0) status.last_checkpoint_step->value = saved;
   status.workers = workers();
   status.hosts = hosts();
   return status;
+}
+
+// Returns what cannot be written for want of room on the disk; empty: nothing waits.
+std::string StatusReport::why_without_room() const {
+  if (const std::string why = parts_.scribe.no_room(); !why.empty() || !run_.memory) return why;
+  for (const Member& worker : run_.job.workers) {
+    if (worker.rank < 0) continue;
+    const comm::WorkerPulse& pulse = run_.memory->pulse(WorkerRank(worker.rank));
+    if (pulse.activity.load(std::memory_order_relaxed) == comm::Activity::waiting_for_room)
+      return fmt::format("an evaluation cannot write its outputs (worker-{}.log says why)", worker.id);
+  }
+  return "";
 }
 
 void StatusReport::add_progress(RunStatus& status) const {

@@ -25,6 +25,7 @@ class StatusReport {
   RunStatus status() const;
 
  private:
+  std::string why_without_room() const;
   void add_progress(RunStatus& status) const;
   void add_elastic(RunStatus& status) const;
   std::vector<WorkerStatus> workers() const;

@@ -16,6 +16,7 @@ enum class Activity : uint32_t {
   reading,             // waits for data to be read
   meeting,             // waits for the other workers
   waiting_for_scribe,  // waits until a copy of the state or the record ring is free
+  waiting_for_room,    // waits until the disk has room for the outputs of an evaluation
 };
 
 // The signs of life of a worker. The worker writes, the launcher reads. Signs of life order no other accesses: all

@@ -28,7 +28,10 @@ Patience measured(Nanoseconds longest) {
   return {still, std::max(kBusy, 10 * still)};
 }
 
-bool waits(Activity activity) { return activity == Activity::meeting || activity == Activity::waiting_for_scribe; }
+bool waits(Activity activity) {
+  return activity == Activity::meeting || activity == Activity::waiting_for_scribe ||
+         activity == Activity::waiting_for_room;
+}
 
 bool is_over(const Silence& silence, const Patience& patience) {
   return silence.since_work > patience.still || silence.since_beat > patience.busy;

@@ -64,8 +64,8 @@ TEST_CASE("whoever waits for its data is given ten minutes, as another would wai
   CHECK(first_hang(busy, Activity::reading, kKnown) == 3601);
 }
 
-TEST_CASE("whoever waits for others or the scribe, or has left, never hangs") {
-  for (const Activity activity : {Activity::meeting, Activity::waiting_for_scribe}) {
+TEST_CASE("whoever waits for others, the scribe or room, or has left, never hangs") {
+  for (const Activity activity : {Activity::meeting, Activity::waiting_for_scribe, Activity::waiting_for_room}) {
     for (const LongestWork& pace : {kUnknown, kKnown, kLimited}) CHECK(first_hang(still, activity, pace) == -1);
   }
   Silence silence = still(Activity::computing, 10'000);
@@ -123,8 +123,8 @@ TEST_CASE("all wait for each other if nobody has done anything else for as long 
   CHECK(all_wait(std::vector{meets, meets}, kKnown));
   CHECK_FALSE(all_wait(std::vector{still(Activity::meeting, 5), meets}, kKnown));
   CHECK(all_wait(std::vector{busy(Activity::meeting, 6), busy(Activity::meeting, 6)}, kKnown));
-  for (const Activity other :
-       {Activity::idle, Activity::computing, Activity::evaluating, Activity::reading, Activity::waiting_for_scribe})
+  for (const Activity other : {Activity::idle, Activity::computing, Activity::evaluating, Activity::reading,
+                               Activity::waiting_for_scribe, Activity::waiting_for_room})
     CHECK_FALSE(all_wait(std::vector{meets, still(other, 1000)}, kKnown));
   CHECK_FALSE(all_wait(std::vector{has_left, has_left}, kKnown));
   Silence left_long_ago = still(Activity::computing, 100);
