@@ -66,6 +66,7 @@ class Site:
 
     def __init__(self, program, hosts):
         self.program = str(program)
+        self.through = ()  # words before the program
         self.folder = Path(tempfile.mkdtemp(prefix="estrain-hosts-"))
         self.hosts = hosts
         os.environ["ESTRAIN_PROFILES"] = str(self.folder / "profiles.json")
@@ -79,7 +80,7 @@ class Site:
 
     def start(self, host, *arguments, log=None):
         output = open(self.folder / (log or f"log-{len(self.started)}"), "w")
-        process = self.network.start(host, [self.program, *arguments], stdout=output, stderr=subprocess.STDOUT)
+        process = self.network.start(host, [*self.through, self.program, *arguments], stdout=output, stderr=subprocess.STDOUT)
         process.log = output.name
         self.started.append(process)
         return process

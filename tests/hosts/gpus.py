@@ -1,0 +1,138 @@
+"""Cases of tests/hosts/run on simulated GPUs (tests/simulated_gpu): the GPUs of a host exchange among themselves, those of several hosts through the hosts' memory."""
+import os
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+
+from hosts_site import ROOT, check, events, finish, last_step, steps_of, wait_for
+
+STEPS = 110
+LONGER = 200  # steps of a job at length
+AHEAD = 5  # steps to train between two changes
+# A simulated GPU takes a core, and is slow.
+SMALL = ("--oversubscribe", "--set", "data.batch=2", "--set", "model.hidden=[32]", "--set", "train.eval_every=40")
+
+
+def has_gpus(build):
+    return (build / "simulated_gpu").is_dir()
+
+
+@contextmanager
+def on_gpus(site):
+    """All that a site starts meanwhile finds simulated GPUs."""
+    build = Path(site.program).parent
+    before = site.program, site.through
+    site.program, site.through = str(build / "simulated_gpu/estrain"), (str(ROOT / "tests/simulated_gpu/run"), str(build))
+    try:
+        yield
+    finally:
+        site.program, site.through = before
+
+
+def train(site, run, devices, steps):
+    return site.train(run, devices, steps, *SMALL)
+
+
+def alone(site, steps):
+    """A run of as many steps on one GPU."""
+    run = site.folder / f"one-gpu-{steps}"
+    if not run.exists():
+        finish(train(site, run, "cuda:0", steps))
+    return run
+
+
+def goes_on(run, job):
+    before = last_step(run)
+    wait_for(lambda: last_step(run) >= before + AHEAD, "no steps", job)
+
+
+def kill_worker(site, host):
+    workers = [pid for pid in site.network.processes(host) if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    check(len(workers) == 1, f"workers of h{host}: {workers}")
+    os.kill(workers[0], signal.SIGKILL)
+
+
+def recoveries(run):
+    return events(run, "recovered")
+
+
+def check_exchanges(run, *expected):
+    """Where each stage was to exchange its gradients, in the order of the stages."""
+    exchanges = [stage["exchange"] for stage in events(run, "stage")]
+    check(exchanges == list(expected), f"exchanges of the stages: {exchanges}, expected {list(expected)}")
+
+
+def gpus(site):
+    """GPUs of one host are joined by another host's; that GPU's worker is killed, then its host. No bit shows it, and a loss costs no step that hosts have agreed on."""
+    with on_gpus(site):
+        run = site.folder / "gpus"
+        job = train(site, run, "cuda:0,cuda:1", STEPS)
+        wait_for(lambda: steps_of(run) > AHEAD, "no steps", job)
+        agent = site.agent(1, run)
+        site.resize(run, "cuda:0,cuda:1,h1/cuda:0")
+        goes_on(run, job)
+        kill_worker(site, 1)
+        wait_for(lambda: len(recoveries(run)) == 1, "no step after the loss of a worker", job)
+        goes_on(run, job)
+        site.network.signal(1, signal.SIGKILL)
+        wait_for(lambda: len(recoveries(run)) == 2, "no step after the loss of a host", job)
+        finish(job)
+        agent.wait()
+        check([recovered["committed_steps_redone"] for recovered in recoveries(run)] == [0, 0], f"steps were redone: {recoveries(run)}")
+        check_exchanges(run, "GPUs", "hosts", "hosts", "GPUs")
+        site.same(run, alone(site, STEPS))
+
+
+def loses_gpus(site, name, lose):
+    """The host of one GPU of three is lost, and comes back."""
+    with on_gpus(site):
+        run = site.folder / name
+        agents = [site.agent(1, run)]
+        job = train(site, run, "cuda:0,cuda:1,h1/cuda:0", LONGER)
+        wait_for(lambda: steps_of(run) > AHEAD, "no steps", job)
+        lose(1)
+        wait_for(lambda: recoveries(run), "no step after the loss", job)
+        goes_on(run, job)
+        site.network.signal(1, signal.SIGCONT)
+        site.network.signal(1, signal.SIGKILL)
+        site.network.mend(1)
+        agents[0].wait()
+        agents = [site.agent(1, run)]
+        site.resize(run, "cuda:1,h1/cuda:0")
+        goes_on(run, job)
+        site.resize(run, "cuda:0,cuda:1")
+        finish(job)
+        finish(agents[0])
+        check([event["host"] for event in events(run, "host_lost")] == ["h1"], f"lost: {events(run, 'host_lost')}")
+        check(recoveries(run)[0]["committed_steps_redone"] == 0, f"steps were redone: {recoveries(run)}")
+        check_exchanges(run, "hosts", "GPUs", "hosts", "GPUs")
+        site.same(run, alone(site, LONGER))
+
+
+def gpus_cut(site):
+    loses_gpus(site, "gpus-cut", site.network.cut)
+
+
+def gpus_stopped(site):
+    loses_gpus(site, "gpus-stopped", lambda host: site.network.signal(host, signal.SIGSTOP))
+
+
+def gpus_led_by_another(site):
+    """The coordinator's host is killed: the other host goes on alone, on its GPU."""
+    with on_gpus(site):
+        run = site.folder / "gpus-led"
+        agent = site.agent(1, run)
+        job = train(site, run, "cuda:0,h1/cuda:0", LONGER)
+        wait_for(lambda: steps_of(run) > AHEAD, "no steps", job)
+        before = last_step(run)
+        site.network.signal(0, signal.SIGKILL)
+        job.wait()
+        finish(agent)
+        takeover = events(run, "takeover")
+        check(len(takeover) == 1 and takeover[0]["saved"] and takeover[0]["step"] >= before, f"steps were redone: {before}, {takeover}")
+        check(last_step(run) == LONGER, f"ended at step {last_step(run)}")
+        site.same(run, alone(site, LONGER))
+
+
+GPU_CASES = [gpus]
+GPU_CASES_AT_LENGTH = [gpus_cut, gpus_stopped, gpus_led_by_another]
