@@ -75,10 +75,11 @@ size_t gpus_of(const CheckedJob& job) {
   return static_cast<size_t>(std::ranges::count_if(devices, &Device::is_gpu));
 }
 
-// Returns whether each worker has a GPU of its own, and GPUs exchange among themselves.
+// Returns whether each worker has a GPU of its own, all on one host, and GPUs exchange among themselves.
 bool keeps_state_on_gpus(const CheckedJob& job) {
   const Devices devices = devices_of(job.devices);
-  return are_distinct_gpus(devices) &&
+  const auto is_beside_first = [&devices](const Device& device) { return device.host == devices.front().host; };
+  return are_distinct_gpus(devices) && std::ranges::all_of(devices, is_beside_first) &&
          (devices.size() == 1 ? gpus_may_keep_state(job.spec) : gpus_may_exchange(job.spec));
 }
 

@@ -215,6 +215,8 @@ TEST_CASE("GPU memory: the list's need of a GPU beside what it has, and the fewe
   CHECK(says(*on("cpu"), "a GPU has 78.1 GiB; the fewest that hold the job need 48.8 GiB on each of 2 GPUs"));
   CHECK_FALSE(on("cuda:0,cpu"));  // in host memory
   CHECK_FALSE(on("cuda:0*2"));
+  CHECK_FALSE(on("cuda:0,nodeB/cuda:0"));  // hosts exchange through their memory
+  CHECK(on("nodeB/cuda:0,nodeB/cuda:1"));
   job.size->gpu_memory = 41'000 * kMiB;  // CUDA needs some, too
   CHECK(says(*on("cuda:0,cuda:1,cuda:2"), "no number of GPUs holds the job"));
 }
@@ -246,8 +248,10 @@ TEST_CASE("GPU memory: slots in host memory are advised where they help, and cou
   CHECK(memory_needs(job).pinned == 45'000 * kMiB);        // of three GPUs
   CHECK(says(check_memory(job, sample_machine()), "43.9 GiB for optimizer slots of GPUs"));
   const uint64_t fixed = host_needs(job).fixed;
-  job.devices = parse_devices("cuda:0*2");  // which share the state in host memory
-  CHECK(memory_needs(job).pinned == 0);
+  for (const char* const devices : {"cuda:0*2", "cuda:0,nodeB/cuda:0"}) {  // which share the state in host memory
+    job.devices = parse_devices(devices);
+    CHECK(memory_needs(job).pinned == 0);
+  }
   job.spec.job.state = spec::StateMemory::device;
   CHECK(fixed - host_needs(job).fixed == 45'000 * kMiB);
 }
