@@ -41,15 +41,24 @@ uint64_t unsigned_of(int64_t value) { return value > 0 ? static_cast<uint64_t>(v
 // Returns the number of readers; one if the job lets estrain find the number, since the search begins with one.
 int64_t readers_of(const CheckedJob& job) { return std::max<int64_t>(1, job.spec.data.readers); }
 
-uint64_t workers_of(const CheckedJob& job) { return job.devices.size(); }
+// Returns whether a worker is on the launcher's own host, which is checked: its devices stand first in a list.
+bool is_here(const CheckedJob& job, const placement::Share& share) {
+  return share.device.host == job.devices.front().device.host;
+}
 
-// Returns the slots for the workers' folds: the largest heights of their stacks.
+uint64_t workers_here(const CheckedJob& job) {
+  return unsigned_of(std::ranges::count_if(job.devices, [&](const auto& share) { return is_here(job, share); }));
+}
+
+// Returns the slots for the folds of the workers on this host: the largest heights of their stacks.
 int64_t gradient_slots(const CheckedJob& job) {
   const comm::SumOrder order =
       job.spec.job.determinism == spec::Determinism::d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree;
   int64_t slots = 0;
-  for (const EstRange& range : placement::place_ests(job.devices, job.spec.job.ests))
-    slots += comm::plan_fold(order, job.spec.job.ests, range).buffers;
+  const std::vector<EstRange> ranges = placement::place_ests(job.devices, job.spec.job.ests);
+  for (size_t worker = 0; worker < ranges.size(); ++worker) {
+    if (is_here(job, job.devices[worker])) slots += comm::plan_fold(order, job.spec.job.ests, ranges[worker]).buffers;
+  }
   return slots;
 }
 
@@ -95,7 +104,7 @@ std::string format_needs(const CheckedJob& job, const MemoryNeeds& needs) {
   const std::string pinned =
       needs.pinned > 0 ? fmt::format(", {} for optimizer slots of GPUs", format_bytes(needs.pinned)) : "";
   return fmt::format("{} needed: {} by {}, {} shared (the state twice, {}), {} for saving, {} for programs{}",
-                     format_bytes(needs.total()), format_bytes(needs.workers), counted(workers_of(job), "worker"),
+                     format_bytes(needs.total()), format_bytes(needs.workers), counted(workers_here(job), "worker"),
                      format_bytes(needs.shared), counted(unsigned_of(needs.slots), "gradient slot"),
                      format_bytes(needs.saving), format_bytes(needs.programs), pinned);
 }
@@ -210,7 +219,7 @@ MemoryNeeds memory_needs(const CheckedJob& job) {
   MemoryNeeds needs;
   needs.slots = gradient_slots(job);
   needs.workers =
-      workers_of(job) * (size.worker + unsigned_of(spec::most_prefetch(job.spec.data, size.batch)) * size.batch);
+      workers_here(job) * (size.worker + unsigned_of(spec::most_prefetch(job.spec.data, size.batch)) * size.batch);
   const uint64_t records =
       comm::records_of_ring * comm::record_bytes(job.spec.job.ests, size.digests) + size.evaluation_bytes;
   needs.shared = 2 * size.state + unsigned_of(needs.slots) * size.gradients + records;
@@ -371,11 +380,11 @@ Finding check_address_space(const CheckedJob& job, const Machine& machine) {
 Finding check_open_files(const CheckedJob& job, const Machine& machine) {
   const std::optional<uint64_t> limit = machine.limits.open_files;
   if (!limit) return Finding::fine("open files", "unlimited");
-  const uint64_t needed = machine.open_files + kFilesOfLauncher + kFilesOfWorker * workers_of(job);
+  const uint64_t needed = machine.open_files + kFilesOfLauncher + kFilesOfWorker * job.devices.size();
   // A change of devices doubles the workers for a while.
-  const uint64_t comfortable = std::max(needed + kFilesOfWorker * workers_of(job), kComfortableFiles);
+  const uint64_t comfortable = std::max(needed + kFilesOfWorker * job.devices.size(), kComfortableFiles);
   const std::string seen =
-      fmt::format("limited to {}; the launcher of {} needs {}", *limit, counted(workers_of(job), "worker"), needed);
+      fmt::format("limited to {}; the launcher of {} needs {}", *limit, counted(job.devices.size(), "worker"), needed);
   const std::string advice = fmt::format("raise the limit of open files to {} or more (ulimit -n)", comfortable);
   if (needed > *limit) return Finding::machine_error("open files", seen, advice);
   if (comfortable > *limit) return Finding::warn("open files", seen, advice);
@@ -390,21 +399,21 @@ Finding check_tasks(const CheckedJob& job, const Machine& machine) {
     from = "cgroup's pids.max";
   }
   if (!left) return Finding::fine("tasks", "unlimited");
-  const uint64_t least = kTasksBesideWorkers + workers_of(job);
+  const uint64_t least = kTasksBesideWorkers + workers_here(job);
   const uint64_t threads = unsigned_of(job.spec.job.threads + readers_of(job)) + 1;
-  const uint64_t needed = kTasksBesideWorkers + workers_of(job) * threads;
+  const uint64_t needed = kTasksBesideWorkers + workers_here(job) * threads;
   const std::string seen = fmt::format("{} more may be started; {} of {} threads need {}", *left,
-                                       counted(workers_of(job), "worker"), threads, needed);
+                                       counted(workers_here(job), "worker"), threads, needed);
   const std::string advice = fmt::format("raise the {}, or use fewer workers, job.threads or data.readers", from);
   if (least > *left) return Finding::machine_error("tasks", seen, advice);
   return needed > *left ? Finding::warn("tasks", seen, advice) : Finding::fine("tasks", seen);
 }
 
 Finding check_cores(const CheckedJob& job, const Machine& machine) {
-  const uint64_t threads = workers_of(job) * unsigned_of(job.spec.job.threads);
+  const uint64_t threads = workers_here(job) * unsigned_of(job.spec.job.threads);
   const uint64_t cores = unsigned_of(machine.cores);
   const std::string seen =
-      fmt::format("{} x {} on {} ({})", counted(workers_of(job), "worker"),
+      fmt::format("{} x {} on {} ({})", counted(workers_here(job), "worker"),
                   counted(unsigned_of(job.spec.job.threads), "thread"), counted(cores, "core"), machine.cores_from);
   if (threads > cores)
     return Finding::warn("cores", seen + ": they take turns",
@@ -415,9 +424,9 @@ Finding check_cores(const CheckedJob& job, const Machine& machine) {
 Finding check_readers(const CheckedJob& job, const Machine& machine) {
   const uint64_t readers = unsigned_of(readers_of(job)), threads = unsigned_of(job.spec.job.threads);
   const uint64_t cores = unsigned_of(machine.cores);
-  const std::string seen = fmt::format("{} x ({} + {}) on {}", counted(workers_of(job), "worker"),
+  const std::string seen = fmt::format("{} x ({} + {}) on {}", counted(workers_here(job), "worker"),
                                        counted(threads, "thread"), counted(readers, "reader"), counted(cores, "core"));
-  if (workers_of(job) * (threads + readers) > cores)
+  if (workers_here(job) * (threads + readers) > cores)
     return Finding::warn("readers", seen + ": reading takes time from computing",
                          "fewer workers or readers, if steps wait");
   return Finding::fine("readers", seen);

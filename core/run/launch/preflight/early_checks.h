@@ -6,6 +6,8 @@
 // All checks are pure functions of the job, the machine's facts and the measurements of a mini-batch, if a mini-batch
 // was tried. Each check gives a finding, also if all is well, to show the reader the subject of each check.
 //
+// Of a list of devices over several hosts, the workers on the first device's host count, which is the launcher's own.
+//
 // Estimates of memory are the probe's own peak for every worker, plus the shared memory. The estimates leave out
 // evaluation (its larger mini-batches need no memory for a backward pass), and changes of devices, during which both
 // sets of workers live.
@@ -93,7 +95,7 @@ Finding check_memory(const CheckedJob& job, const Machine& machine);  // the job
 
 // Checks whether the GPUs of the device list hold the job, and names the fewest that do. Without GPUs in the list names
 // the fewest only. Nothing if the memory of a GPU, or the job's need of it, is unknown, or where GPUs share the state
-// in host memory.
+// in host memory, as GPUs of several hosts do.
 std::optional<Finding> check_gpu_memory(const CheckedJob& job);
 Finding check_shared_memory(const Machine& machine);
 Finding check_file_size(const CheckedJob& job, const Machine& machine);

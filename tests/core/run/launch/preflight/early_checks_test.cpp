@@ -195,6 +195,25 @@ TEST_CASE("memory: what only fits with swapping, or barely, is a warning; a cgro
   CHECK(check_memory(job, machine).severity == Severity::error);
 }
 
+TEST_CASE("over several hosts, the workers of other hosts take nothing of this one but the launcher's files") {
+  const CheckedJob alone = sample_job();  // 2 workers, each with 2 of 4 ESTs
+  CheckedJob job = alone;
+  job.spec.job.ests = 8;
+  job.devices = placement::evenly(placement::devices_from({"cpu", "cpu", "nodeB/cpu", "nodeB/cpu"}));
+  Machine machine = sample_machine();
+  machine.cores = 2;
+  machine.limits.tasks_left = 1000;
+  machine.limits.open_files = 5000;
+  CHECK(memory_needs(job).workers == memory_needs(alone).workers);
+  CHECK(memory_needs(job).slots == memory_needs(alone).slots);
+  CHECK(says(check_memory(job, machine), "by 2 workers"));
+  CHECK(check_cores(job, machine).severity == Severity::ok);
+  machine.cores = 4;
+  CHECK(check_readers(job, machine).severity == Severity::ok);
+  CHECK(check_tasks(job, machine).seen == check_tasks(alone, machine).seen);
+  CHECK(says(check_open_files(job, machine), "the launcher of 4 workers"));
+}
+
 TEST_CASE("GPU memory: the list's need of a GPU beside what it has, and the fewest GPUs that hold the job") {
   CheckedJob job = sample_job();
   const auto on = [&job](const std::string& devices) {
