@@ -8,6 +8,7 @@ from hosts_site import ROOT, check, events, finish, last_step, steps_of, wait_fo
 
 STEPS = 110
 LONGER = 200  # steps of a job at length
+MIXED_STEPS = 20
 AHEAD = 5  # steps to train between two changes
 # A simulated GPU takes a core, and is slow.
 SMALL = ("--oversubscribe", "--set", "data.batch=2", "--set", "model.hidden=[32]", "--set", "train.eval_every=40")
@@ -29,8 +30,8 @@ def on_gpus(site):
         site.program, site.through = before
 
 
-def train(site, run, devices, steps):
-    return site.train(run, devices, steps, *SMALL)
+def train(site, run, devices, steps, *more, clip=0):
+    return site.train(run, devices, steps, *SMALL, *more, clip=clip)
 
 
 def alone(site, steps):
@@ -81,6 +82,20 @@ def gpus(site):
         check([recovered["committed_steps_redone"] for recovered in recoveries(run)] == [0, 0], f"steps were redone: {recoveries(run)}")
         check_exchanges(run, "GPUs", "hosts", "hosts", "GPUs")
         site.same(run, alone(site, STEPS))
+
+
+def gpus_and_cpus(site):
+    """At D2, RMSprop with clipping on a GPU, two GPUs of another host and a CPU of a third has the bits of one CPU."""
+    settings = ("--set", "optimizer.name=rmsprop", "--set", "job.determinism=D2", "--allow-mixed")
+    with on_gpus(site):
+        run, one = site.folder / "mixed", site.folder / "mixed-alone"
+        agents = [site.agent(host, run) for host in (1, 2)]
+        finish(train(site, run, "cuda:0,h1/cuda:0,h1/cuda:1,h2/cpu", MIXED_STEPS, *settings, clip=0.5))
+        for agent in agents:
+            finish(agent)
+        finish(train(site, one, "cpu", MIXED_STEPS, *settings, clip=0.5))
+        check_exchanges(run, "hosts")
+        site.same(run, one)
 
 
 def loses_gpus(site, name, lose):
@@ -134,5 +149,5 @@ def gpus_led_by_another(site):
         site.same(run, alone(site, LONGER))
 
 
-GPU_CASES = [gpus]
+GPU_CASES = [gpus, gpus_and_cpus]
 GPU_CASES_AT_LENGTH = [gpus_cut, gpus_stopped, gpus_led_by_another]
