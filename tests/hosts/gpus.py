@@ -4,10 +4,8 @@ import signal
 from contextlib import contextmanager
 from pathlib import Path
 
-from hosts_site import ROOT, check, events, finish, last_step, steps_of, wait_for
+from hosts_site import LONG, ROOT, check, events, finish, last_step, steps_of, stop_here, wait_for
 
-STEPS = 110
-LONGER = 200  # steps of a job at length
 MIXED_STEPS = 20
 AHEAD = 5  # steps to train between two changes
 # A simulated GPU takes a core, and is slow.
@@ -34,12 +32,14 @@ def train(site, run, devices, steps, *more, clip=0):
     return site.train(run, devices, steps, *SMALL, *more, clip=clip)
 
 
-def alone(site, steps):
-    """A run of as many steps on one GPU."""
-    run = site.folder / f"one-gpu-{steps}"
-    if not run.exists():
-        finish(train(site, run, "cuda:0", steps))
-    return run
+def ends(site, run, leader, *agents):
+    """A case has seen enough: the run stops, and has the bits of as many steps on one GPU."""
+    stop_here(site, run, leader, *agents)
+    steps = max(event["step"] for event in events(run, "stopped"))
+    check(0 < steps < LONG, f"stopped at step {steps}")
+    alone = site.folder / f"{run.name}-alone"
+    finish(train(site, alone, "cuda:0", steps))
+    site.same(run, alone)
 
 
 def goes_on(run, job):
@@ -67,7 +67,7 @@ def gpus(site):
     """GPUs of one host are joined by another host's; that GPU's worker is killed, then its host. No bit shows it, and a loss costs no step that hosts have agreed on."""
     with on_gpus(site):
         run = site.folder / "gpus"
-        job = train(site, run, "cuda:0,cuda:1", STEPS)
+        job = train(site, run, "cuda:0,cuda:1", LONG)
         wait_for(lambda: steps_of(run) > AHEAD, "no steps", job)
         agent = site.agent(1, run)
         site.resize(run, "cuda:0,cuda:1,h1/cuda:0")
@@ -77,11 +77,11 @@ def gpus(site):
         goes_on(run, job)
         site.network.signal(1, signal.SIGKILL)
         wait_for(lambda: len(recoveries(run)) == 2, "no step after the loss of a host", job)
-        finish(job)
+        goes_on(run, job)
         agent.wait()
+        ends(site, run, job)
         check([recovered["committed_steps_redone"] for recovered in recoveries(run)] == [0, 0], f"steps were redone: {recoveries(run)}")
         check_exchanges(run, "GPUs", "hosts", "hosts", "GPUs")
-        site.same(run, alone(site, STEPS))
 
 
 def gpus_and_cpus(site):
@@ -103,7 +103,7 @@ def loses_gpus(site, name, lose):
     with on_gpus(site):
         run = site.folder / name
         agents = [site.agent(1, run)]
-        job = train(site, run, "cuda:0,cuda:1,h1/cuda:0", LONGER)
+        job = train(site, run, "cuda:0,cuda:1,h1/cuda:0", LONG)
         wait_for(lambda: steps_of(run) > AHEAD, "no steps", job)
         lose(1)
         wait_for(lambda: recoveries(run), "no step after the loss", job)
@@ -116,12 +116,11 @@ def loses_gpus(site, name, lose):
         site.resize(run, "cuda:1,h1/cuda:0")
         goes_on(run, job)
         site.resize(run, "cuda:0,cuda:1")
-        finish(job)
-        finish(agents[0])
+        goes_on(run, job)
+        ends(site, run, job, *agents)
         check([event["host"] for event in events(run, "host_lost")] == ["h1"], f"lost: {events(run, 'host_lost')}")
         check(recoveries(run)[0]["committed_steps_redone"] == 0, f"steps were redone: {recoveries(run)}")
         check_exchanges(run, "hosts", "GPUs", "hosts", "GPUs")
-        site.same(run, alone(site, LONGER))
 
 
 def gpus_cut(site):
@@ -137,16 +136,16 @@ def gpus_led_by_another(site):
     with on_gpus(site):
         run = site.folder / "gpus-led"
         agent = site.agent(1, run)
-        job = train(site, run, "cuda:0,h1/cuda:0", LONGER)
+        job = train(site, run, "cuda:0,h1/cuda:0", LONG)
         wait_for(lambda: steps_of(run) > AHEAD, "no steps", job)
         before = last_step(run)
         site.network.signal(0, signal.SIGKILL)
         job.wait()
-        finish(agent)
+        wait_for(lambda: events(run, "takeover"), "nobody went on", agent)
+        goes_on(run, agent)
+        ends(site, run, agent)
         takeover = events(run, "takeover")
         check(len(takeover) == 1 and takeover[0]["saved"] and takeover[0]["step"] >= before, f"steps were redone: {before}, {takeover}")
-        check(last_step(run) == LONGER, f"ended at step {last_step(run)}")
-        site.same(run, alone(site, LONGER))
 
 
 GPU_CASES = [gpus, gpus_and_cpus]
