@@ -10,7 +10,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from hosts_site import LONG, check, ends_here, events, finish, last_step, reference, refused, steps_of, wait_for
+from hosts_site import ENDLESS, LONG, check, ends_here, events, finish, last_step, reference, refused, steps_of, wait_for
 
 PORT = 7100
 
@@ -79,7 +79,7 @@ def joins_without_the_run_directory(site):
     """It joins, trains, is killed, comes back, outlives the coordinator, and registers with the one that resumes."""
     run = site.folder / "apart"
     with apart(site) as other:
-        job = site.train(run, "cpu", LONG, *listens(site))
+        job = site.train(run, "cpu", ENDLESS, *listens(site))
         other.take_key(run, job)
         agent = other.joins(1, "--run", str(other.folder / "logs"))
         wait_for(lambda: is_listed(run, 1), "the agent is not listed", agent)
@@ -118,7 +118,7 @@ def follows_a_coordinator_that_sees_the_run_directory(site):
     """`--hosts` waits for one that joins and one that sees the run directory. The latter takes over, and the former follows it."""
     run = site.folder / "apart-led"
     with apart(site) as other:
-        job = site.start(0, "train", site.spec(LONG), "--run", str(run), "--hosts", "h1,h2", "--name", "h0", "--devices", "cpu,h1/cpu,h2/cpu",
+        job = site.start(0, "train", site.spec(ENDLESS), "--run", str(run), "--hosts", "h1,h2", "--name", "h0", "--devices", "cpu,h1/cpu,h2/cpu",
                          *listens(site))
         other.take_key(run, job)
         joined = other.joins(1)
@@ -140,7 +140,7 @@ def comes_back_after_a_cut(site):
     """Both hosts go on: the launcher's alone, though neither of the others is heard, since neither could lead."""
     run = site.folder / "apart-cut"
     with apart(site) as other:
-        job = site.train(run, "cpu", LONG, *listens(site))
+        job = site.train(run, "cpu", ENDLESS, *listens(site))
         other.take_key(run, job)
         agents = [other.joins(host) for host in (1, 2)]
         wait_for(lambda: is_listed(run, 1) and is_listed(run, 2), "the agents are not listed", job)

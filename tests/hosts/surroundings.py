@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from hosts_site import HEAVY, HEAVY_STEPS, LONG, busy, check, ends_here, events, finish, heavy_reference, reference, refused, steps_of, stop_here, wait_for
+from hosts_site import ENDLESS, HEAVY, HEAVY_STEPS, LONG, busy, check, ends_here, events, finish, heavy_reference, reference, refused, steps_of, stop_here, wait_for
 from joining import apart, is_listed, listens, said, trains_on
 
 
@@ -64,7 +64,7 @@ def relay_killed(site):
     """All workers on other hosts are lost with the relay; others are started by another relay, and the job goes on."""
     run = site.folder / "relayed"
     agents = [site.agent(host, run) for host in (1, 2)]
-    job = site.train(run, "cpu,h1/cpu,h2/cpu", LONG)
+    job = site.train(run, "cpu,h1/cpu,h2/cpu", ENDLESS)
     wait_for(lambda: steps_of(run) > 20, "no steps", job)
     relays = processes_with(site, 0, "relay")
     check(len(relays) == 1, f"{len(relays)} relays for two workers")
@@ -81,7 +81,7 @@ def relay_stopped(site):
     """A relay that was stopped by a signal is killed, and its workers are replaced: a job and its changes never wait for it."""
     run = site.folder / "stopped-relay"
     agent = site.agent(1, run)
-    job = site.train(run, "cpu,h1/cpu", LONG)
+    job = site.train(run, "cpu,h1/cpu", ENDLESS)
     wait_for(lambda: steps_of(run) > 20, "no steps", job)
     relay = processes_with(site, 0, "relay")[0]
     os.kill(relay, signal.SIGSTOP)
@@ -96,7 +96,7 @@ def cut_off_while_it_waits(site):
     run = site.folder / "waits"
     agent = site.start(1, "agent", "--run", str(run), "--name", "h1", "--address", site.network.address(1), "--patience", "2")
     wait_for(lambda: (run / "hosts" / "h1.json").exists(), "no agent", agent)
-    job = site.train(run, "cpu", 100 * LONG)
+    job = site.train(run, "cpu", ENDLESS)
     wait_for(lambda: json.loads(site.run_apart(1, run, "status", str(run), "--json").stdout or "{}").get("state") == "training", "the coordinator does not come", job)
     site.network.cut(1)
     finish(agent, 75)
@@ -177,7 +177,7 @@ def sockets_stay_with_the_agent(site):
     """No process that an agent or a courier has started holds one of its connections."""
     run = site.folder / "sockets"
     agent = site.agent(1, run)
-    job = site.train(run, "cpu,h1/cpu", 100 * LONG)
+    job = site.train(run, "cpu,h1/cpu", ENDLESS)
     wait_for(lambda: steps_of(run) > 20, "no steps", job)
     inodes = lambda pid: {os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if os.readlink(fd).startswith("socket:")}
     tcp = {f"socket:[{line.split()[9]}]" for line in site.network.run(1, ["cat", "/proc/net/tcp"]).stdout.splitlines()[1:]}
@@ -211,7 +211,7 @@ def joins_by_name(site):
         site.started.append(agent)
         finish(nobody, 1)
         check(time.monotonic() - begin >= 3 and "launcher.example" in said(nobody), f"{time.monotonic() - begin:.1f} s: {said(nobody)}")
-        job = site.train(run, "cpu", LONG, *listens(site))
+        job = site.train(run, "cpu", ENDLESS, *listens(site))
         names.write_text(f"127.0.0.1 localhost\n{site.network.address(0)} launcher.example\n")
         wait_for(lambda: is_listed(run, 1), "the agent is not listed", agent)
         site.resize(run, "cpu,h1/cpu")
@@ -255,7 +255,7 @@ def strangers_hold_places(site):
     crowd.log = "/dev/null"
     site.started.append(crowd)
     wait_for(lambda: events(run, "refused_connection"), "nobody came")
-    job = site.train(run, "cpu", LONG)
+    job = site.train(run, "cpu", ENDLESS)
     wait_for(lambda: steps_of(run) > 20, "no steps", job)
     site.resize(run, "cpu,h1/cpu*2")
     trains_on(run, job)
