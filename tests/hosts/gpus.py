@@ -4,7 +4,7 @@ import signal
 from contextlib import contextmanager
 from pathlib import Path
 
-from hosts_site import LONG, ROOT, check, events, finish, last_step, steps_of, stop_here, wait_for
+from hosts_site import LONG, ROOT, NotTested, check, events, finish, last_step, steps_of, stop_here, wait_for
 
 MIXED_STEPS = 20
 AHEAD = 5  # steps to train between two changes
@@ -16,14 +16,12 @@ SMALL = ("--oversubscribe", "--set", "data.batch=2", "--set", "model.hidden=[32]
 ON_TWO_HOSTS = "cuda:0=1,cuda:1=1,h1/cuda:0=3"
 
 
-def has_gpus(build):
-    return (build / "simulated_gpu").is_dir()
-
-
 @contextmanager
 def on_gpus(site):
     """All that a site starts meanwhile finds simulated GPUs."""
     build = Path(site.program).parent
+    if not (build / "simulated_gpu").is_dir():
+        raise NotTested(f"no simulated GPUs in {build}")
     before = site.program, site.through
     site.program, site.through = str(build / "simulated_gpu/estrain"), (str(ROOT / "tests/simulated_gpu/run"), str(build))
     try:
