@@ -14,7 +14,7 @@ from network import Network
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = 2000  # steps: enough for what happens on the way
-ENDLESS = 100 * LONG  # steps of a job that the case stops (ends_here)
+ENDLESS = 100 * LONG  # steps: the case stops the job before the last of them (ends_here)
 PATIENCE = 180  # seconds for anything that is waited for, on a busy machine
 
 HEAVY = ("--set", "model.hidden=[3000,3000]", "--set", "train.eval_every=0", "--set", "checkpoint.every=0")

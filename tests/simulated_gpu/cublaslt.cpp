@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <vector>
 
 #include "tests/simulated_gpu/algorithms.h"
 #include "tests/simulated_gpu/machine.h"

@@ -23,8 +23,8 @@ struct UsersPython {
 // Fault::spec.
 UsersPython find_python(const std::string& named, const std::string& setting);
 
-// Reads the traceback that Python's faulthandler writes to `notes`, a file in memory, until two readings are equal: the
-// lines come one by one. Calls `pause` between two readings, and gives up when `pause` returns false. Returns the
+// Reads the traceback that Python's faulthandler writes to `notes`, a file in memory, until two readings are equal:
+// Python writes line by line. Calls `pause` between two readings, and gives up when `pause` returns false. Returns the
 // user's part, a line break before each line: without estrain's own code, which runs from a file in memory.
 std::string users_traceback(int notes, const std::function<bool()>& pause);
 
