@@ -46,7 +46,8 @@ int exit_code(Fault fault) {
 
 Error system_error(std::string_view what_failed, int error_number) {
   Error error(Fault::io, fmt::format("{}: {}", what_failed, std::strerror(error_number)));
-  if (error_number == ENOSPC) return error.advise("free disk space, or point the run directory at another disk");
+  if (error_number == ENOSPC || error_number == EDQUOT)
+    return error.advise("free disk space, or point the run directory at another disk");
   if (error_number == EFBIG) return error.advise("raise the limit on the size of a file: ulimit -f unlimited");
   if (error_number == EACCES || error_number == EPERM) return error.advise("check the owner and mode of the path");
   return error;

@@ -66,7 +66,8 @@ TEST_CASE("system errors say what the system said, and what to do about a full d
   CHECK(missing.fault() == Fault::io);
   CHECK(missing.message() == "cannot open x: No such file or directory");
   CHECK(missing.advice().empty());
-  CHECK(system_error("cannot write x", ENOSPC).advice().find("free disk space") != std::string::npos);
+  for (const int number : {ENOSPC, EDQUOT})
+    CHECK(system_error("cannot write x", number).advice().find("free disk space") != std::string::npos);
   CHECK(system_error("cannot write x", EACCES).advice().find("owner and mode") != std::string::npos);
 }
 
