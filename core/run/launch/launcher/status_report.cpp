@@ -64,7 +64,7 @@ RunStatus StatusReport::status() const {
 
 // Returns what cannot be written for want of room on the disk; empty: nothing waits.
 std::string StatusReport::why_without_room() const {
-  if (const std::string why = parts_.scribe.no_room(); !why.empty() || !run_.memory) return why;
+  if (std::string why = parts_.scribe.no_room(); !why.empty() || !run_.memory) return why;
   for (const Member& worker : run_.job.workers) {
     if (worker.rank < 0) continue;
     const comm::WorkerPulse& pulse = run_.memory->pulse(WorkerRank(worker.rank));
