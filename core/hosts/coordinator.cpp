@@ -1,5 +1,7 @@
 // The coordinator's courier as a process of its own (setup.h).
 
+#include <malloc.h>
+
 #include <memory>
 #include <optional>
 #include <utility>
@@ -170,4 +172,8 @@ class CoordinatorCourier {
 }  // namespace
 }  // namespace estrain::hosts
 
-void estrain_run_courier(estrain::hosts::CourierSetup* setup) { estrain::hosts::CoordinatorCourier(*setup).run(); }
+void estrain_run_courier(estrain::hosts::CourierSetup* setup) {
+  // Memory of large frames, of which many hosts have some on their way at a stage's begin, is given back when freed.
+  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  estrain::hosts::CoordinatorCourier(*setup).run();
+}

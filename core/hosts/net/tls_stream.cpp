@@ -17,8 +17,6 @@
 namespace estrain::net {
 namespace {
 
-// Bytes for one system call: frames that go by TLS are small. Bytes of a payload read ahead are copied.
-constexpr long kBuffered = 16 << 10;
 constexpr std::string_view kLabel = "EXPERIMENTAL estrain payloads";
 // AES-GCM may encrypt 2^24.5 records by one key (RFC 8446, section 5.5): 380 GB in full records.
 constexpr size_t kMostBytesByKey = size_t{1} << 36;
@@ -40,7 +38,7 @@ TlsStream::TlsStream(asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::co
     : socket_(std::move(socket)), context_(std::move(context)), session_(::SSL_new(context_->native_handle())) {
   if (!session_) throw Error(Fault::io, "OpenSSL has no memory for a session");
   SSL_set_app_data(session_.get(), &identity_);
-  ::SSL_set_mode(session_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  ::SSL_set_mode(session_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
 }
 
 asio::error_code TlsStream::shake_hands(asio::ssl::stream_base::handshake_type side) {
@@ -49,13 +47,11 @@ asio::error_code TlsStream::shake_hands(asio::ssl::stream_base::handshake_type s
     socket_.native_non_blocking(true, error);
     if (error) return error;
     const int fd = socket_.native_handle();
-    // Not by SSL_set_read_ahead(), which moves all bytes read ahead to the front of the buffer, for every record.
-    BIO* in = ::BIO_push(::BIO_new(::BIO_f_buffer()), ::BIO_new_socket(fd, BIO_NOCLOSE));
-    BIO_set_read_buffer_size(in, kBuffered);
-    BIO* out = ::BIO_push(::BIO_new(::BIO_f_buffer()), ::BIO_new_socket(fd, BIO_NOCLOSE));
-    BIO_set_write_buffer_size(out, kBuffered);
-    ::SSL_set0_rbio(session_.get(), in);
-    ::SSL_set0_wbio(session_.get(), out);
+    // Reads ahead and gathers what it writes, 4 KiB each way, for few system calls: frames that go by TLS are small.
+    // More would be memory of every connection. Not by SSL_set_read_ahead(), which moves all bytes read ahead to the
+    // front of the buffer, for every record.
+    BIO* both = ::BIO_push(::BIO_new(::BIO_f_buffer()), ::BIO_new_socket(fd, BIO_NOCLOSE));
+    ::SSL_set_bio(session_.get(), both, both);
     side == asio::ssl::stream_base::client ? ::SSL_set_connect_state(session_.get())
                                            : ::SSL_set_accept_state(session_.get());
   }
@@ -173,11 +169,12 @@ asio::error_code TlsStream::write(std::span<const std::byte> from, Way way, size
 
 void TlsStream::seal_record(std::span<const std::byte> from) {
   if (!seals_) seals_.emplace(fastest_gcm(Gcm::SealOrOpen::seal), secrets_to(Gcm::SealOrOpen::seal));
-  sealed_.resize(from.size() + tag_bytes);
+  const std::span<std::byte> record = sealed_.emplace().first(from.size() + tag_bytes);
   seals_->begin();
-  seals_->record().pass(from, sealed_.data());
+  seals_->record().pass(from, record.data());
   const Gcm::Tag tag = seals_->record().tag();
-  std::copy(tag.begin(), tag.end(), sealed_.end() - tag_bytes);
+  std::ranges::copy(tag, record.last(tag_bytes).begin());
+  rest_of_record_ = record;
 }
 
 // At most one of the two has bytes to send.
@@ -188,14 +185,13 @@ asio::error_code TlsStream::flush() {
 
 asio::error_code TlsStream::flush_records() {
   write_waits_ = Wait::wait_write;
-  while (sealed_sent_ < sealed_.size()) {
-    const std::span<const std::byte> rest = std::span(sealed_).subspan(sealed_sent_);
-    const ssize_t sent = ::send(socket_.native_handle(), rest.data(), rest.size(), MSG_NOSIGNAL);
+  while (!rest_of_record_.empty()) {
+    const ssize_t sent =
+        ::send(socket_.native_handle(), rest_of_record_.data(), rest_of_record_.size(), MSG_NOSIGNAL);
     if (sent < 0) return from_errno(errno);
-    sealed_sent_ += static_cast<size_t>(sent);
+    rest_of_record_ = rest_of_record_.subspan(static_cast<size_t>(sent));
   }
-  sealed_.clear();
-  sealed_sent_ = 0;
+  sealed_.reset();
   return {};
 }
 

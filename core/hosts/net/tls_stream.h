@@ -75,8 +75,8 @@ class TlsStream {
   Wait read_waits_ = Wait::wait_read, write_waits_ = Wait::wait_write;
   size_t bytes_by_key_ = 0;
   std::optional<RecordSeal> seals_, opens_;
-  std::vector<std::byte> sealed_;   // a record and its tag, waiting for the socket
-  size_t sealed_sent_ = 0;          // of this record
+  std::optional<LentBuffer> sealed_;           // the memory of rest_of_record_; nothing: no record waits
+  std::span<const std::byte> rest_of_record_;  // of a record and its tag, waiting for the socket
   Gcm::Tag tag_{};                  // of the record being received
   std::optional<size_t> received_;  // of that record and its tag; nothing: no record has begun
 };
