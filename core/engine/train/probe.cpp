@@ -91,9 +91,9 @@ std::vector<operators::OperatorUse> scan_portable(const DryRun& trial, const dat
     message = error.what();
   }
   trial.run(batch);
-  return {{.name = "the portable kernels",
+  return {{.name = "all of a mini-batch,",
            .coverage = operators::Coverage::uncovered,
-           .which = "fail: " + message.substr(0, message.find('\n')),
+           .which = "which fails with them: " + message.substr(0, message.find('\n')),
            .calls = 1,
            .layers = {}}};
 }

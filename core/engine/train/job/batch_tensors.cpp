@@ -16,7 +16,8 @@ torch::Tensor mixed_labels(const data::LoadedBatch& batch) {
 }
 
 // Makes tensors for operators queued after ComputeDevice::await_uploads(). The tensors share `batch`.
-model::MiniBatch upload(const std::shared_ptr<const data::LoadedBatch>& batch, device::ComputeDevice& device) {
+model::MiniBatch upload(const std::shared_ptr<const data::LoadedBatch>& batch, device::ComputeDevice& device,
+                        bool mixes_labels) {
   std::vector<int64_t> dims = batch->shape().dims();
   dims.insert(dims.begin(), batch->size());
   const bool tokens = batch->shape().kind == data::SampleShape::Kind::tokens;
@@ -35,18 +36,27 @@ model::MiniBatch upload(const std::shared_ptr<const data::LoadedBatch>& batch, d
     return tensors;
   }
   tensors.input = tokens ? send(batch->tokens(), dims, torch::kLong) : send(batch->floats(), dims, torch::kFloat);
-  tensors.target = batch->mix() ? device.upload(mixed_labels(*batch))
-                                : send(batch->targets(), tokens ? at::IntArrayRef(dims) : batch->size(), torch::kLong);
+  tensors.target = mixes_labels && batch->mix()
+                       ? device.upload(mixed_labels(*batch))
+                       : send(batch->targets(), tokens ? at::IntArrayRef(dims) : batch->size(), torch::kLong);
+  return tensors;
+}
+
+model::MiniBatch upload_now(const data::LoadedBatch& batch, device::ComputeDevice& device, bool mixes_labels) {
+  const std::shared_ptr<const data::LoadedBatch> not_owned(std::shared_ptr<const data::LoadedBatch>(), &batch);
+  model::MiniBatch tensors = upload(not_owned, device, mixes_labels);
+  device.await_uploads();
   return tensors;
 }
 
 }  // namespace
 
 model::MiniBatch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device) {
-  const std::shared_ptr<const data::LoadedBatch> not_owned(std::shared_ptr<const data::LoadedBatch>(), &batch);
-  model::MiniBatch tensors = upload(not_owned, device);
-  device.await_uploads();
-  return tensors;
+  return upload_now(batch, device, true);
+}
+
+model::MiniBatch as_evaluated_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device) {
+  return upload_now(batch, device, false);
 }
 
 void BatchFeed::read() {
@@ -56,7 +66,7 @@ void BatchFeed::read() {
 DeviceBatch BatchFeed::upload_next() {
   read();
   const std::shared_ptr<const data::LoadedBatch> batch = std::move(read_);
-  return {batch->rank(), upload(batch, device_)};
+  return {batch->rank(), upload(batch, device_, true)};
 }
 
 DeviceBatch BatchFeed::next() {

@@ -57,13 +57,15 @@ c10::DispatchKey key_of(const device::ComputeDevice& device) {
 
 std::vector<operators::OperatorUse> scan_operators(const DryRun& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced) {
-  const model::MiniBatch tensors = as_tensors(batch, trial.device);  // copies to the device are no operators
+  // Copies to the device are no operators.
+  const model::MiniBatch tensors = as_tensors(batch, trial.device);
+  const model::MiniBatch evaluated = as_evaluated_tensors(batch, trial.device);
   model::Interpreter* python = trial.job.network().interpreter();
   if (python != nullptr) python->tell_modules(true);
   auto uses =
       operators::scan({.replaced = &replaced, .device = key_of(trial.device), .layer = model::current_block}, [&] {
         trial.run(tensors);
-        if (trial.job.timetable().evaluates()) trial.job.network().model().evaluate(tensors);
+        if (trial.job.timetable().evaluates()) trial.job.network().model().evaluate(evaluated);
       });
   if (python != nullptr) python->tell_modules(false);
   return uses;

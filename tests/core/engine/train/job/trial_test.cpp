@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/engine/device/cpu.h"
 #include "core/engine/operators/portable.h"
+#include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/probe.h"
 #include "core/job/spec/parsing/parse.h"
 #include "tests/error_of.h"
@@ -44,6 +45,24 @@ TEST_CASE("every model of the zoo is covered at D2") {
     CHECK(
         std::ranges::any_of(uses, [](const auto& use) { return use.name == "aten::argmax"; }));  // only in evaluations
   }
+}
+
+TEST_CASE("at D2 mixed images are tried as they are trained and as they are evaluated, with their labels") {
+  spec::JobSpec spec = job_of("mlp");
+  spec.data.mixup = 0.5;
+  const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
+  device::CpuDevice cpu;
+  const operators::PortableOperators portable(cpu);
+  TrainingJob job(spec, data, true);
+  est::GradientHooks hooks(job.network().parameters(), cpu);
+  job.network().model().train();
+  const data::LoadedBatch batch = job.samples().first_batch();
+  REQUIRE(batch.mix());
+  CHECK(as_tensors(batch, cpu).target.sizes() == torch::IntArrayRef({2, 10}));
+  CHECK(as_evaluated_tensors(batch, cpu).target.sizes() == torch::IntArrayRef({2}));
+  const auto uses = scan_operators({job, hooks, cpu}, batch, portable.names());
+  CHECK_NOTHROW(refuse_uncovered(uses));
+  CHECK(std::ranges::any_of(uses, [](const auto& use) { return use.name == "aten::argmax"; }));
 }
 
 TEST_CASE("uncovered operators are refused by name and layer") {
