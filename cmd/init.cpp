@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/run_files.h"
+#include "core/data/files/file_pattern.h"
 #include "core/data/format_table.h"
 #include "core/data/job_data.h"
 #include "core/job/spec/keys/closest.h"
@@ -64,7 +65,8 @@ std::string spec_for(const InitWords& words) {
         .advise("give --model with a data set, or leave it out");
   }
   const std::string file = spec::CodePlace(words.data).file;
-  if (!fs::exists(words.data) && fs::path(file).extension() != ".py") throw unknown(words.data);
+  const bool may_be_data = fs::exists(words.data) || data::is_file_pattern(words.data);
+  if (!may_be_data && fs::path(file).extension() != ".py") throw unknown(words.data);
   return spec::starter_spec(starter_job(words));
 }
 
@@ -98,7 +100,8 @@ void add_init(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("init", "Write a commented job spec to start from");
   auto arguments = std::make_shared<InitArguments>();
   verb->add_option("WHAT", arguments->words.data,
-                   "A folder or file of data, a Dataset in Python such as data.py:train, or an example: " +
+                   "A folder or file of data, a pattern of token files, a Dataset in Python such as data.py:train, or "
+                   "an example: " +
                        spec::quoted_list(example_names()))
       ->required();
   verb->add_option("--model", arguments->words.model,

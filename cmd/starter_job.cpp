@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/json/json.h"
 #include "core/data/files/data_files.h"
+#include "core/data/files/file_pattern.h"
 #include "core/data/format_table.h"
 #include "core/data/job_data.h"
 #include "core/formats/program/program.h"
@@ -79,8 +80,20 @@ struct DataFacts {
   bool is_named() const { return shape.kind == SampleShape::Kind::fields; }
 };
 
+// A pattern stands for shards of tokens: one data set.
+spec::DataSection find_shards(const std::string& pattern) {
+  const std::string first = data::files_like(pattern).front();
+  spec::DataSection section = data::recognise(absolute(first));
+  if (section.format != spec::DataFormat::tokens)
+    throw Error::make(Fault::usage, "{}: stands for several files, and {} holds no tokens", pattern, first)
+        .advise("only files of tokens are read by a pattern; give a folder or a file");
+  section.path = absolute(pattern);
+  return section;
+}
+
 spec::DataSection find_data(const InitWords& words) {
   if (!is_code(words.data)) {
+    if (data::is_file_pattern(words.data)) return find_shards(words.data);
     if (!fs::exists(words.data)) throw Error::make(Fault::usage, "{}: there is no such folder or file", words.data);
     return data::recognise(absolute(words.data));
   }
@@ -373,6 +386,17 @@ void fit_built_in(spec::JobSpec& job, const DataFacts& data, const data::Dataset
   if (data.classes == 0) job.model.classes = classes_by_reading(train);
 }
 
+// The job's name, and that of the folder of its runs: of shards "fineweb_train_*.bin" it is "fineweb_train".
+std::string name_of(const fs::path& data) {
+  const fs::path last = data.has_filename() ? data : data.parent_path();
+  std::string name = last.stem().string();
+  name = name.substr(0, name.find_first_of("*?["));
+  name = name.substr(0, name.find_last_not_of("_-.") + 1);
+  if (!name.empty()) return name;
+  const std::string folder = last.parent_path().filename().string();
+  return folder.empty() ? "tokens" : folder;
+}
+
 // The last mini-batch of an epoch would be a single sample, which batch normalisation may refuse.
 bool ends_with_one(int64_t samples, const spec::JobSpec& job) {
   const int64_t each = (samples + job.job.ests - 1) / job.job.ests;
@@ -392,9 +416,11 @@ spec::Starter starter_job(const InitWords& given) {
   const spec::DataFormatTraits& format = spec::traits_of(job.data.format);
   if (format.has_holdout && format.samples != Samples::tokens && job.data.test_path.empty()) job.data.holdout = 0.1;
   spec::Starter starter{.name = {}, .data = job.data, .model = job.model};
-  const fs::path last = fs::path(format.is_code ? spec::CodePlace(job.data.file).file : job.data.path);
-  starter.name = (last.has_filename() ? last : last.parent_path()).stem().string();
-  if (words.model.empty() && !format.is_code) return starter;
+  starter.name = name_of(format.is_code ? spec::CodePlace(job.data.file).file : job.data.path);
+  if (words.model.empty() && !format.is_code) {
+    if (job.data.format == spec::DataFormat::hdf5) (void)open_data(job);  // refuses what is no images and labels
+    return starter;
+  }
 
   const data::DataPair pair = open_data(job);
   const DataFacts facts = look_at_data(words, job, pair);

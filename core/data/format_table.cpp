@@ -117,7 +117,11 @@ spec::DataSection recognise(const std::string& path) {
   const std::string bytes = first_bytes(path);
   for (const FormatRow& row : format_table())
     if (row.format().is_file(path, bytes)) return section(row, {path});
-  throw Error::make(Fault::usage, "{}: neither HDF5, tar, .npy nor text", path).advise(recognised_data);
+  const std::string ending = fs::path(path).extension();
+  const bool has_columns = ending == ".parquet" || ending == ".arrow" || ending == ".feather";
+  throw Error::make(Fault::usage, "{}: neither HDF5, tar, .npy nor text", path)
+      .advise(has_columns ? "write its columns into an HDF5 file first: estrain convert FILES… --to train.h5"
+                          : recognised_data);
 }
 
 }  // namespace estrain::data

@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstring>
 #include <filesystem>
 
 #include "core/base/files/files.h"
+#include "core/formats/h5/file.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -227,6 +230,43 @@ TEST_CASE("init makes a Dataset train" * doctest::skip(!has_python())) {
   job.refuses(own + "train", own + "broken", {"forward fails with zeros in the shape of the data", "own.py:"});
   job.refuses(job.folder / "own.py", "", {"names no Dataset", "own.py:train"});
   job.refuses(job.folder / "none.py:train", "", {"there is no file"});
+}
+
+TEST_CASE("init makes a pattern of token files one data set, with a name that a folder can have") {
+  const ScratchFolder folder;
+  std::string shard(1024 + 2 * 4000, '\0');
+  const std::array<int32_t, 3> header = {20240520, 1, 4000};
+  std::memcpy(shard.data(), header.data(), sizeof(header));
+  for (const char* name : {"web_train_1.bin", "web_train_2.bin"}) folder.write(name, shard);
+  const std::string spec = folder / "job.toml";
+  const Ended written = estrain({"init", folder / "web_train_*.bin", "--output", spec});
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  CHECK(read_file(spec).find("[job]\nname = \"web_train\"") != std::string::npos);
+  const Ended checked =
+      estrain({"check", spec, "--set", "model.width=16", "--set", "model.layers=1", "--set", "model.classes=1"});
+  INFO(checked.shown());
+  CHECK(checked.code == 0);
+  CHECK(checked.says("8000 tokens in 2 files"));
+  CHECK(estrain({"init", folder / "none_*.bin"}).says("no file has a name like this pattern"));
+  folder.write("a1.txt", "in the beginning"), folder.write("a2.txt", "in the end");
+  CHECK(estrain({"init", folder / "a?.txt"}).says("a1.txt holds no tokens"));
+}
+
+TEST_CASE("init refuses arrays that no built-in network takes, and columns, and says what does") {
+  const ScratchFolder folder;
+  h5::File file = h5::File::create(folder / "train.h5");
+  const std::vector<float> values(12, 1.0F);
+  file.root().create_dataset("features", h5::Type::f32, {4, 3}).write(h5::Type::f32, values.data());
+  file.close();
+  const Ended refused = estrain({"init", folder / "train.h5", "--output", folder / "job.toml"});
+  INFO(refused.shown());
+  CHECK(refused.code == 1);
+  CHECK(refused.says("has no dataset images; it has: features"));
+  CHECK(refused.says("--model net.py:build"));
+  CHECK_FALSE(fs::exists(folder / "job.toml"));
+  folder.write("part.parquet", std::string("PAR1\0", 5));
+  CHECK(estrain({"init", folder / "part.parquet"}).says("estrain convert"));
 }
 
 TEST_CASE("init prints each example as it stands in configs") {

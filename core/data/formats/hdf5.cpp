@@ -58,8 +58,11 @@ StoredImages stored_images(const h5::Dataset& images, spec::ImageOrder order, co
 
 // The dataset `images` or `labels`.
 h5::Dataset labelled_part(const h5::Group& root, const char* name, const std::string& path) {
-  if (!root.contains(name)) throw wrong(path, fmt::format("has no dataset {}", name));
-  return root.dataset(name);
+  if (root.contains(name)) return root.dataset(name);
+  throw Error::make(Fault::mismatch, "{}: has no dataset {}; it has: {}", path, name, names_in(root))
+      .advise(fmt::format("{}; arrays of other names are for a network of your own, whose forward names them: "
+                          "--model net.py:build",
+                          kHdf5Advice));
 }
 
 // All labels of the file `path`.

@@ -180,15 +180,6 @@ Error unfit(const std::string& path, const std::string& what) {
   return Error::make(Fault::mismatch, "{}: {}", path, what).advise(kArrayAdvice);
 }
 
-std::string names_in(const h5::Group& root) {
-  std::vector<std::string> names;
-  for (const h5::Child& child : root.children()) {
-    if (child.kind == h5::Child::Kind::dataset) names.push_back(child.name);
-    if (names.size() == 20) break;
-  }
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
-
 constexpr const char *kImages = "images", *kLabels = "labels";
 
 bool is_integer(program::Type type) { return type <= program::Type::i64; }
@@ -358,6 +349,15 @@ int64_t samples_of(const Array& array, const h5::Group& root) {
 }
 
 }  // namespace
+
+std::string names_in(const h5::Group& root) {
+  std::vector<std::string> names;
+  for (const h5::Child& child : root.children()) {
+    if (child.kind == h5::Child::Kind::dataset) names.push_back(child.name);
+    if (names.size() == 20) break;
+  }
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
 
 Elements elements_of(const h5::Dataset& data, h5::Type as, const DataFile& file) {
   require_stored(data, file.path);

@@ -26,6 +26,7 @@
 #include "core/data/files/data_files.h"
 #include "core/data/formats/dataset.h"
 #include "core/formats/h5/dataset.h"
+#include "core/formats/h5/group.h"
 #include "core/formats/program/program.h"
 #include "core/job/spec/job_spec.h"
 
@@ -102,6 +103,9 @@ std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vecto
 // The names of the file's arrays with as many samples as the array of the most samples, in the order of the file's
 // root; then the lengths and masks of the ragged ones. Throws Fault::io or Fault::corrupt.
 std::vector<std::string> array_names(const std::string& path);
+
+// The names of the datasets at the file's root, for a message; of many the first ones.
+std::string names_in(const h5::Group& root);
 
 // Throws Fault::mismatch naming the first array with a different type or shape. Ragged arrays may differ in length.
 void require_same_arrays(const SampleShape& train, const SampleShape& test);
