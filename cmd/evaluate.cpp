@@ -41,6 +41,9 @@ Json as_json(const EvaluateArguments& arguments, const launch::EvaluatedSubject&
                {"predictions", found.predictions},
                {"metrics", Json::object()}};
   for (const auto& [name, value] : found.metrics) told["metrics"][name] = number_or_null(value);
+  told["left_out"] = Json::array();
+  for (const launch::LeftOutRow& row : done.left_out)
+    told["left_out"].push_back({{"sample", row.sample}, {"why", row.why}});
   if (arguments.out.empty()) return told;
   told["path"] = arguments.out;
   told["samples"] = written.rows;
@@ -58,6 +61,8 @@ void print(const EvaluateArguments& arguments, const launch::EvaluatedSubject& d
   text += fmt::format("test loss {:.4f}", found.loss);
   for (const auto& [name, value] : found.metrics) text += fmt::format(", {} {:.4f}", name, value);
   fmt::print("{}\n", visible(text));
+  for (const launch::LeftOutRow& row : done.left_out)
+    fmt::print("left out, and the next sample stands in the place of sample {}: {}\n", row.sample, visible(row.why));
   if (arguments.out.empty()) return;
   fmt::print("{}: {} samples in the order of the test set\n", visible(arguments.out), written.rows);
   for (const checkpoint::OutputColumn& column : written.columns) fmt::print("  {}: {}\n", column.name, column.text());

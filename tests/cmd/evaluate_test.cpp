@@ -138,7 +138,9 @@ TEST_CASE("what cannot be evaluated or written") {
   folder.write("there.h5", "");
   refused({run, "--write", folder / "there.h5"}, 2, {"there.h5", "--force"});
   refused({run, "--devices", "9"}, 2, {"9", "8"});
-  refused({run, "--set", "optimizer.lr=3"}, 2, {"optimizer.lr"});
+  refused({run, "--set", "optimizer.lr=3"}, 2,
+          {": the spec has changed since the run began: optimizer.lr", "define no bits"});
+  CHECK_FALSE(estrain({"evaluate", run, "--set", "optimizer.lr=3"}).says("estrain-evaluate-"));  // its own copy's place
   refused({run, "--write", folder / "no/folder/out.h5"}, 1, {"out.h5"});
   CHECK(fs::is_empty(folder / "there.h5"));
 }

@@ -89,6 +89,21 @@ TEST_CASE("an unreadable image counts as its neighbour") {
   CHECK(read_file(photos.folder / "skipped/fingerprints") == read_file(photos.folder / "copied/fingerprints"));
 }
 
+TEST_CASE("an evaluation tells which samples it leaves out") {
+  const SpoiltPhotos photos;
+  for (const unsigned i : {5u, 10u, 11u}) photos.write(SpoiltPhotos::place(i), png_bytes(some_picture(18, 20, 3, i)));
+  REQUIRE(photos.train("run", {"--set", "data.skip_bad=1"}).code == 0);
+  photos.write(SpoiltPhotos::place(34), read_file(photos.path(34)).substr(0, 200));  // "val/a/34.png", sample 1
+  const Words evaluate = {"evaluate", photos.folder / "run", "--accept-data"};
+  const Ended told = estrain(evaluate);
+  INFO(told.shown());
+  CHECK(told.code == 0);
+  CHECK(told.says("the next sample stands in the place of sample 1: "));
+  const Json listed = Json::parse(estrain(with(evaluate, {"--json"})).text);
+  REQUIRE(listed.at("left_out").size() == 1);
+  CHECK(listed.at("left_out")[0].at("sample") == 1);
+}
+
 TEST_CASE("one image too many ends the job with its name; the resume may leave out more, and has the same bits") {
   const SpoiltPhotos photos;
   for (const std::string devices : {"1", "4"}) {

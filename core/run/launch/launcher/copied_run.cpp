@@ -31,8 +31,14 @@ CheckpointFile state_of(const std::string& subject) {
       .advise("give a run directory (it holds job.toml) or one of its checkpoints/step-*.h5");
 }
 
-// The launch's last words: what follows "estrain: " in its log, the reason and the advice.
-Error failure_of(const ChildEnd& end, const std::string& log) {
+// Without the place of the copied run, which the user does not know.
+std::string without(std::string text, const std::string& place) {
+  for (size_t at = text.find(place); at != text.npos; at = text.find(place)) text.erase(at, place.size());
+  return text;
+}
+
+// The launch's last words: what follows "estrain: " in its log, the reason and the advice. `folder`: of the launch.
+Error failure_of(const ChildEnd& end, const std::string& log, const std::string& folder) {
   const std::string text = text_if_readable(log), mark = "estrain: ";
   const size_t newest = text.rfind("\n" + mark);
   const size_t at = newest != text.npos ? newest + 1 : text.starts_with(mark) ? 0 : text.npos;
@@ -40,7 +46,12 @@ Error failure_of(const ChildEnd& end, const std::string& log) {
     return Error::make(Fault::peer, "the evaluation ended with {}", end.text()).advise(text);
   const std::string words = text.substr(at + mark.size());
   const size_t line = std::min(words.find('\n'), words.size());
-  const std::string message = words.substr(0, line), advice = words.substr(std::min(line + 1, words.size()));
+  const std::string message = without(words.substr(0, line), folder + ": ");
+  const std::string advice = words.substr(std::min(line + 1, words.size()));
+  if (message.starts_with("the spec has changed"))
+    return Error(Fault::peer, message)
+        .advise("`estrain evaluate --set` takes keys that define no bits, such as data.test_path and train.eval_batch")
+        .exiting_with(end.code);
   if (message.ends_with("[data_changed]"))
     return Error(Fault::peer, message)
         .advise("put the files back as they were, or evaluate with other files: `estrain evaluate` with --accept-data")
@@ -111,6 +122,18 @@ void go_on(const std::string& folder, Step to, const std::string& devices) {
   }
 }
 
+// The samples of the evaluation that data.skip_bad has left out.
+std::vector<LeftOutRow> left_out_in(const run_directory::RunDirectory& run) {
+  std::vector<LeftOutRow> rows;
+  for_each_object(run.events(), [&](const Json& event) {
+    if (text_in(event, "event") != "left_out" || text_in(event, "set") != "evaluation") return;
+    const std::string why = text_in(event, "why").value_or("");
+    rows.push_back({whole_in(event, "sample").value_or(0), why.substr(0, why.find('\n'))});
+  });
+  std::ranges::sort(rows, {}, &LeftOutRow::sample);
+  return rows;
+}
+
 }  // namespace
 
 std::string outputs_folder(const std::string& folder) { return run_directory::RunDirectory(folder).outputs(); }
@@ -127,10 +150,10 @@ EvaluatedSubject evaluate(const EvaluationRequest& request, const std::string& f
   options.arguments = resume_command(launch_for(request, from, folder));
   options.output = folder + "/evaluation.log";
   const ChildEnd end = ChildProcess::start(options).wait();
-  if (end.signaled || end.code != 0) throw failure_of(end, options.output).within(from.path());
+  if (end.signaled || end.code != 0) throw failure_of(end, options.output, folder).within(from.path());
   const record::Metrics metrics = record::read_metrics(run.metrics());
   if (metrics.evaluations.empty()) throw Error(Fault::bug, "an evaluation without a result");
-  return {from.meta().step, metrics.evaluations.back()};
+  return {from.meta().step, metrics.evaluations.back(), left_out_in(run)};
 }
 
 void replay(const std::string& run, Step from, Step to, const std::string& folder) {

@@ -19,9 +19,16 @@ struct EvaluationRequest {
   bool accept_data = false, allow_mixed = false, oversubscribe = false;
 };
 
+// A sample that cannot be read, and is left out by data.skip_bad. In its place stands the next sample.
+struct LeftOutRow {
+  int64_t sample = 0;  // its number in the data
+  std::string why;     // a line
+};
+
 struct EvaluatedSubject {
   Step step;  // of the state
   record::EvaluationRecord evaluation;
+  std::vector<LeftOutRow> left_out = {};  // by their numbers
 };
 
 // Evaluates without training a step, in `folder`, an empty folder, and leaves the outputs in outputs_folder(folder).
