@@ -84,7 +84,9 @@ TEST_CASE("a job whose evaluations get no better ends early, at one step whereve
   const Ended ended = estrain(with({"train", spec, "--run", run, "--devices", "1"}, longer));
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
-  CHECK(ended.says("ended early: evaluations in a row without improvement: 2 (early_stop.patience)"));
+  CHECK(
+      ended.says("ended early: evaluations in a row without improvement: 2 (early_stop.patience); to train on: "
+                 "--resume --set early_stop.patience=4"));
   const auto evaluations = evaluations_of(run);
   const auto loss = &record::EvaluationRecord::loss;
   const auto best = std::ranges::min_element(evaluations, {}, loss);

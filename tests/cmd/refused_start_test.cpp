@@ -83,6 +83,9 @@ TEST_CASE("a resume behind the last step says so, and how to train on") {
   CHECK(again.says("step 10 is done, train.epochs is 2: nothing is left to train; to train on: --set train.epochs=3"));
   CHECK(metric_steps(cycle.run) == first_steps(10));
   cycle.check_whole();
+  const Ended fewer = estrain({"train", "--resume", "--run", cycle.run, "--set", "train.epochs=1"});
+  INFO(fewer.shown());
+  CHECK(fewer.says("train.epochs is 1: nothing is left to train; to train on: --set train.epochs=3"));
 }
 
 TEST_CASE("what was accepted of the data is on record only if the resume begins to train") {

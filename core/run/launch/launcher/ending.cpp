@@ -106,8 +106,10 @@ int Ending::report_finish() {
   const bool early = run_.trained() < run_.memory.manifest().total_steps;
   run_.journal.log("finished", {{"step", run_.trained()}, {"early", early}});
   if (early)
-    run_.journal.note(fmt::format("ended early: evaluations in a row without improvement: {} (early_stop.patience)",
-                                  run_.spec.early_stop.patience));
+    run_.journal.note(
+        fmt::format("ended early: evaluations in a row without improvement: {} (early_stop.patience); to train on: "
+                    "--resume --set early_stop.patience={}",
+                    run_.spec.early_stop.patience, 2 * run_.spec.early_stop.patience));
   run_.journal.note(fmt::format("done: {} in {}, state in {}/latest", counted(run_.trained(), "step"),
                                 format_duration(seconds(MonotonicClock::now() - run_.times.started).count()),
                                 run_.journal.directory.checkpoints()));

@@ -28,11 +28,14 @@ void Stages::begin_training() {
                                 counted_devices(devices_of(devices_in_force(run_.job))),
                                 std::max<int64_t>(0, run_.memory.manifest().total_steps - step),
                                 run_.memory.manifest().total_steps, run_.journal.directory.path()));
-  if (run_.spec.train.epochs && step > 0 && step >= run_.memory.manifest().total_steps)
+  const int64_t epochs = run_.spec.train.epochs.value_or(0), total = run_.memory.manifest().total_steps;
+  if (epochs > 0 && step > 0 && step >= total) {
+    const int64_t begun = step / std::max<int64_t>(1, total / epochs);  // above `epochs` if a resume asked for fewer
     run_.journal.note(
         fmt::format("step {} is done, train.epochs is {}: nothing is left to train; to train on: --set "
                     "train.epochs={}",
-                    step, *run_.spec.train.epochs, *run_.spec.train.epochs + 1));
+                    step, epochs, std::max(epochs, begun) + 1));
+  }
   const bool any_kind = run_.spec.job.determinism == spec::Determinism::d2;
   if (!any_kind && !run_.origin.processor.empty() && run_.origin.processor != run_.memory.manifest().processor) {
     run_.journal.note(fmt::format(
