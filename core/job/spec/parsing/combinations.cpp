@@ -423,7 +423,7 @@ void Combinations::metrics() {
                                std::ranges::all_of(name.substr(5), [](char c) { return c >= '0' && c <= '9'; });
       require(!is_of_class, {key, "train.per_class"}, fmt::format("\"{}\" is the accuracy of a class", name));
       require(std::ranges::count(known, name) <= 1 && name != "perplexity", {key},
-              fmt::format("\"{}\" is the name of another metric, too", name));
+              fmt::format("\"{0}\" is the name of another metric, too; use a name such as \"own_{0}\"", name));
     }
   }
   for (const std::string& name : train.falling) known_metric("train.falling", name, known);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string_view>
@@ -173,19 +174,32 @@ std::string unfit_module(const std::vector<ArrayForm>& wanted, const std::vector
   return "head.*";
 }
 
+// Returns the advice where a file does not fit. `in_file`: all arrays of the file.
+std::string fitting_advice(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found,
+                           const std::vector<ArrayForm>& in_file) {
+  const std::string fitting = fitting_prefix(wanted, in_file);
+  if (!fitting.empty())
+    return fmt::format("names begin otherwise in the file: try model.init_prefix = [\"{}\"]", fitting);
+  std::set<std::string> names;
+  for (const ArrayForm& want : wanted) names.insert(want.path);
+  const bool is_strange =
+      std::ranges::none_of(in_file, [&](const ArrayForm& form) { return names.contains(form.path); });
+  if (is_strange && !in_file.empty())
+    return fmt::format(
+        "no name of the file is one of the model's: after model.init_prefix, which changes how names begin, "
+        "the file has {}{}",
+        in_file.front().path, in_file.size() > 1 ? fmt::format(" and {} more", in_file.size() - 1) : "");
+  return fmt::format("model.init_match takes a part, such as [\"*\", \"!{}\"]; all else keeps its values from the seed",
+                     unfit_module(wanted, found));
+}
+
 // `in_file`: all arrays of the file, of which `found` are to be taken.
 void require_fit(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found,
                  const std::vector<ArrayForm>& in_file) {
   try {
     require_same_arrays(wanted, found);
   } catch (const Error& error) {
-    const std::string fitting = fitting_prefix(wanted, in_file);
-    throw Error(error.fault(), error.message())
-        .advise(fitting.empty()
-                    ? fmt::format("model.init_match takes a part, such as [\"*\", \"!{}\"]; all else keeps its values "
-                                  "from the seed",
-                                  unfit_module(wanted, found))
-                    : fmt::format("names begin otherwise in the file: try model.init_prefix = [\"{}\"]", fitting));
+    throw Error(error.fault(), error.message()).advise(fitting_advice(wanted, found, in_file));
   }
 }
 
@@ -233,6 +247,9 @@ std::string TakenWeights::words() const {
 }
 
 TakenWeights read_model(const FirstWeights& from, const StateLayout& layout, std::byte* state) {
+  if (std::filesystem::is_directory(from.path))
+    throw Error::make(Fault::mismatch, "{}: a folder, not a file of weights", from.path)
+        .advise("give the file in it, such as model.safetensors or model.safetensors.index.json");
   if (from.match.empty() && from.prefix.empty() && is_checkpoint(from.path)) {
     CheckpointFile::open(from.path).read_state(layout, state, StatePart::model);
     return {.tensors = static_cast<size_t>(std::ranges::count_if(layout.tensors, of_model, &StateTensor::role))};

@@ -150,6 +150,10 @@ TEST_CASE("names begin otherwise in the file: removed, exchanged, added; the adv
   const Error same = error_of([&] { network.read({.path = file, .prefix = {"enc.0=x", "enc.1=x", "cls=x"}}); });
   CHECK(same.fault() == Fault::mismatch);
   CHECK(same.message().find("both become x.weight") != std::string::npos);
+  const Error strange = error_of([&] { network.read({.path = file, .match = {"body.*"}, .prefix = {"enk.=body."}}); });
+  CHECK(strange.advice().find("the file has enc.0.weight and 3 more") != std::string::npos);
+  const Error is_folder = error_of([&] { network.read({.path = folder.path()}); });
+  CHECK(is_folder.message().find("a folder, not a file of weights") != std::string::npos);
 }
 
 TEST_CASE("a file in parts is read by its index, which must tell the truth") {
