@@ -581,8 +581,16 @@ def export_function():
                             "return the module and an example mini-batch of two or more samples, such as: return net, (images, labels)")
     paths = export(module, batch, JOB["output"], JOB["evaluation"], JOB["precision"], JOB["ragged"])
     if has_steps(module):
+        tell_parts(module, batch)
         tell_logged(module)
     return {"written": [str(path) for path in paths], "torch": torch.__version__}
+
+
+def tell_parts(module, batch):
+    """What the data call the parts of a LightningModule's mini-batch."""
+    if not hasattr(batch, "items"):
+        names = list(inspect.signature(module.forward).parameters)
+        say(f"named arrays of the data need {', '.join(names)} for the parts of the mini-batch")
 
 
 def tell_logged(module):
