@@ -33,7 +33,6 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/run/decisions/decide.h"
-#include "core/run/decisions/event_queue.h"
 #include "core/run/faults/diagnosis.h"
 
 namespace {

@@ -29,7 +29,6 @@
 #include "core/base/files/poll_set.h"
 #include "core/base/files/unique_fd.h"
 #include "core/run/decisions/decide.h"
-#include "core/run/decisions/event_queue.h"
 #include "core/run/launch/launcher/processes/worker_events.h"
 #include "core/state/comm/messages/worker_messages.h"
 

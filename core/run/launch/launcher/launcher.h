@@ -14,7 +14,6 @@
 
 #include "core/base/clock.h"
 #include "core/run/decisions/decide.h"
-#include "core/run/decisions/event_queue.h"
 #include "core/run/faults/diagnosis.h"
 #include "core/run/launch/launcher/ending.h"
 #include "core/run/launch/launcher/parts/audits.h"
