@@ -96,8 +96,8 @@ std::optional<Devices> without(Devices all, const Devices& some) {
   return all;
 }
 
-bool are_distinct_gpus(const Devices& devices) {
-  return std::ranges::all_of(devices, &Device::is_gpu) &&
+bool are_distinct_gpus_of(std::string_view host, const Devices& devices) {
+  return std::ranges::all_of(devices, [&](const Device& device) { return device.is_gpu() && device.host == host; }) &&
          std::set<Device>(devices.begin(), devices.end()).size() == devices.size();
 }
 

@@ -40,8 +40,8 @@ std::vector<std::string> texts_of(const Devices& devices);
 Devices devices_from(const std::vector<std::string>& texts);
 std::string list_of(const Devices& devices);  // "cpu,cuda:1"; "none" for an empty list
 
-// Returns whether each device is a GPU, and stands in the list once.
-bool are_distinct_gpus(const Devices& devices);
+// Returns whether each device is a GPU of this host, and stands in the list once.
+bool are_distinct_gpus_of(std::string_view host, const Devices& devices);
 
 // Removes each device of `some` once from `all`. Returns nothing if `all` lacks a device.
 std::optional<Devices> without(Devices all, const Devices& some);

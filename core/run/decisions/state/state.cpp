@@ -11,8 +11,7 @@ Assignment devices_in_force(const RunState& state) {
 }
 
 bool exchange_between_gpus(const RunState& state, const Devices& devices) {
-  return state.gpus_exchange && devices.size() > 1 && are_distinct_gpus(devices) &&
-         std::ranges::all_of(devices, [&](const Device& device) { return device.host == state.host; });
+  return state.gpus_exchange && devices.size() > 1 && are_distinct_gpus_of(state.host, devices);
 }
 
 std::vector<const Member*> all_members(const RunState& state) {

@@ -41,10 +41,10 @@ uint64_t unsigned_of(int64_t value) { return value > 0 ? static_cast<uint64_t>(v
 // Returns the number of readers; one if the job lets estrain find the number, since the search begins with one.
 int64_t readers_of(const CheckedJob& job) { return std::max<int64_t>(1, job.spec.data.readers); }
 
-// Returns whether a worker is on the launcher's own host, which is checked: its devices stand first in a list.
-bool is_here(const CheckedJob& job, const placement::Share& share) {
-  return share.device.host == job.devices.front().device.host;
-}
+// Returns the name of the launcher's own host, which is checked: its devices stand first in a list.
+const std::string& own_host(const CheckedJob& job) { return job.devices.front().device.host; }
+
+bool is_here(const CheckedJob& job, const placement::Share& share) { return share.device.host == own_host(job); }
 
 uint64_t workers_here(const CheckedJob& job) {
   return unsigned_of(std::ranges::count_if(job.devices, [&](const auto& share) { return is_here(job, share); }));
@@ -84,11 +84,10 @@ size_t gpus_of(const CheckedJob& job) {
   return static_cast<size_t>(std::ranges::count_if(devices, &Device::is_gpu));
 }
 
-// Returns whether each worker has a GPU of its own, all on one host, and GPUs exchange among themselves.
+// Returns whether each worker has a GPU of its own, all on this host, and GPUs exchange among themselves.
 bool keeps_state_on_gpus(const CheckedJob& job) {
   const Devices devices = devices_of(job.devices);
-  const auto is_beside_first = [&devices](const Device& device) { return device.host == devices.front().host; };
-  return are_distinct_gpus(devices) && std::ranges::all_of(devices, is_beside_first) &&
+  return are_distinct_gpus_of(own_host(job), devices) &&
          (devices.size() == 1 ? gpus_may_keep_state(job.spec) : gpus_may_exchange(job.spec));
 }
 

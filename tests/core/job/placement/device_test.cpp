@@ -54,10 +54,13 @@ TEST_CASE("lists of devices are compared as often as a device stands in them") {
   CHECK(beyond(list({"cpu"}), all).empty());
 }
 
-TEST_CASE("GPUs are distinct if none stands in a list twice; those of two hosts are two") {
-  CHECK(are_distinct_gpus(list({"cuda:0", "cuda:1", "nodeB/cuda:0"})));
-  CHECK_FALSE(are_distinct_gpus(list({"cuda:0", "cuda:1", "cuda:0"})));
-  CHECK_FALSE(are_distinct_gpus(list({"cuda:0", "cpu"})));
+TEST_CASE("GPUs of a host are distinct if none stands in a list twice; a CPU or a GPU of another host is no such GPU") {
+  CHECK(are_distinct_gpus_of("", list({"cuda:0", "cuda:1"})));
+  CHECK(are_distinct_gpus_of("nodeB", list({"nodeB/cuda:1", "nodeB/cuda:0"})));
+  CHECK_FALSE(are_distinct_gpus_of("", list({"cuda:0", "cuda:1", "cuda:0"})));
+  CHECK_FALSE(are_distinct_gpus_of("", list({"cuda:0", "cpu"})));
+  CHECK_FALSE(are_distinct_gpus_of("", list({"cuda:0", "nodeB/cuda:1"})));
+  CHECK_FALSE(are_distinct_gpus_of("nodeA", list({"nodeB/cuda:0", "nodeB/cuda:1"})));
 }
 
 TEST_CASE("a list of devices in words") {
