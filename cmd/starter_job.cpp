@@ -45,7 +45,11 @@ bool same_sizes(const Dims& wanted, const Dims& given) {
   return std::ranges::equal(wanted, given, [](int64_t a, int64_t b) { return a == b || a == kAnySize; });
 }
 
-std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+std::string absolute(const std::string& path) {
+  std::string whole = fs::absolute(path).lexically_normal().string();
+  require_utf8(whole);
+  return whole;
+}
 
 bool is_code(const std::string& words) { return fs::path(spec::CodePlace(words).file).extension() == ".py"; }
 

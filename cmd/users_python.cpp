@@ -68,7 +68,11 @@ struct PythonCommand {
   std::vector<UniqueFd> kept;
 };
 
+// Throws Fault::usage for a path that is not UTF-8: by the text in JSON, Python would look for another file.
 PythonCommand python_command(const UsersPython& python, const char* code, const Json& job) {
+  const Json flat = job.flatten();
+  for (const auto& [place, value] : flat.items())
+    if (value.is_string()) require_utf8(value.get<std::string>());
   PythonCommand command;
   command.kept.push_back(memory_file("estrain-code", code));
   command.kept.push_back(memory_file("estrain-job", json_text(job)));
@@ -81,18 +85,28 @@ std::string algorithm_store() { return algorithms::store_beside(profile::default
 
 }  // namespace
 
+void require_utf8(const std::string& path) {
+  try {
+    (void)Json(path).dump();
+  } catch (const Json::type_error&) {
+    throw Error::make(Fault::usage, "{}: this path is not UTF-8, so neither a spec nor Python can be told the path",
+                      path)
+        .advise("rename the file or folder");
+  }
+}
+
 comm::PythonWorker python_worker(const comm::WorkerArguments& arguments) {
   return comm::python_worker(arguments, algorithm_store());
 }
 
-comm::PythonServer python_server(int orders) { return {.orders = orders, .algorithm_store = algorithm_store()}; }
+comm::PythonServer python_server(int orders) { return {.orders = orders, .algorithm_store = {algorithm_store()}}; }
 
 void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library) {
   const UsersPython python = find_python(spec.model.python, "model.python");
   require_python(python);
   Json job = codec::encode(task, comm::kPythonTask);
   job.update(codec::fields_of(comm::PythonSetting{.spec = spec::to_toml(spec),
-                                                  .libraries = library_folder(),
+                                                  .libraries = {library_folder()},
                                                   .libtorch = build_of(ESTRAIN_LIBTORCH_BUILD),
                                                   .libtorch_cuda = build_of(ESTRAIN_LIBTORCH_CUDA_BUILD)}));
   job.update(job_of(spec.model, python));

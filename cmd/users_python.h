@@ -18,6 +18,9 @@ namespace estrain::cmd {
 // no Python; Fault::io.
 [[noreturn]] void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library);
 
+// Throws Fault::usage if a path is not UTF-8: a spec is TOML, and questions to Python are JSON.
+void require_utf8(const std::string& path);
+
 // The tasks of a worker and of a fork server.
 comm::PythonWorker python_worker(const comm::WorkerArguments& arguments);
 comm::PythonServer python_server(int orders);
@@ -31,13 +34,14 @@ std::string evaluation_program(const std::string& trained);
 
 // Runs `code` in a child process, as `python CODE DESCRIPTOR`: the descriptor of a file with the question, whose field
 // "answer" is the descriptor of the file for the answer. Returns the answer. `named`: what the question is about, for
-// messages. Throws Fault::peer if the Python ends without an answer.
+// messages. Throws Fault::usage if a path in the question is not UTF-8, Fault::peer if the Python ends without an
+// answer.
 Json ask_python(const UsersPython& python, const char* code, const std::string& named, Json question);
 
 // Runs core/engine/python/export.py over the function in a child process. `named`: the function, for messages.
-// `question`: the fields that only this file reads. Returns the answer. Throws Fault::spec if there is no Python;
-// Fault::mismatch without torch of estrain's release; Fault::spec or Fault::infeasible if the function cannot be
-// exported; Fault::peer if the Python ends without an answer.
+// `question`: the fields that only this file reads. Returns the answer. Throws as ask_python(); Fault::spec if there is
+// no Python; Fault::mismatch without torch of estrain's release; Fault::spec or Fault::infeasible if the function
+// cannot be exported.
 Json ask_users_python(const spec::ModelSection& model, const std::string& named, Json question);
 
 }  // namespace estrain::cmd

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include "job.h"
 #include "job_specs.h"
@@ -71,6 +72,39 @@ TEST_CASE("other verbs that answer in JSON take such paths, too") {
     CHECK((words[0] == "check" ? ended.code == 0 : ended.code != 0));
     CHECK_FALSE(ended.says("type_error"));
   }
+}
+
+// A spec is TOML and questions to Python are JSON: both have UTF-8 only.
+TEST_CASE("a file of the user's code whose path is not UTF-8 is refused in words") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  folder.write(kName + ".py", "def build():\n    raise SystemExit\n");
+  const std::string code = folder / (kName + ".py:build"), shown = folder / (kReplaced + ".py");
+  const std::string named = "[model]\nname = \"python\"\nfile = \"";
+  folder.write("named.toml", named + code + "\"\n");
+  std::filesystem::create_directory(folder / kName);
+  folder.write(kName + "/beside.toml", named + "net.py:build\"\n");
+  struct Refused {
+    Words words;
+    std::string why;
+  };
+  const Refused all[] = {
+      {{"train", folder / "named.toml", "--run", folder / "run"}, "utf-8"},
+      {{"train", folder / (kName + "/beside.toml"), "--run", folder / "run"},
+       "model.file: the name of the folder of this relative path is not UTF-8"},
+      {{"train", spec, "--run", folder / "run", "--set", "model.file=" + code},
+       "--set model.file=" + shown + ":build: not UTF-8"},
+      {{"train", spec, "--run", folder / "run", "--set", "train.metrics_file=" + code}, "not UTF-8"},
+      {{"export", code, "--output", folder / "net.pt2"}, shown + ": this path is not UTF-8"},
+      {{"init", code, "--output", folder / "made.toml"}, shown + ":build: this path is not UTF-8"},
+  };
+  for (const Refused& refused : all) {
+    const Ended ended = estrain(refused.words);
+    INFO(ended.shown());
+    CHECK(ended.code == 2);
+    CHECK(ended.says(refused.why));
+  }
+  for (const char* const made : {"run", "net.pt2", "made.toml"}) CHECK(!std::filesystem::exists(folder / made));
 }
 
 }  // namespace

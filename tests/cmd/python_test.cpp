@@ -158,6 +158,28 @@ TEST_CASE("a resume continues from the checkpoint" * doctest::skip(!is_here())) 
   CHECK(resumed.says("4 of 12 steps to go"));
 }
 
+// JSON tells the run's paths to the Python, and JSON's texts are UTF-8.
+TEST_CASE("in a run whose path is not UTF-8, module and metrics work as elsewhere, after a resume too" *
+          doctest::skip(!is_here())) {
+  PythonFiles files;
+  const std::string spec = files.spec(files.net), runs = files.folder / "runs", run = runs + "/latin1 \xe9\xff";
+  const std::string score = files.folder.write("score.py",
+                                               "def score(outputs):\n"
+                                               "    return {'rows': len(next(iter(outputs.values())))}\n");
+  fs::create_directory(runs);
+  const Words metrics = {"--set", "train.metrics_file=" + score + ":score", "--set", "train.metrics_names=[\"rows\"]"};
+  const Ended trained =
+      estrain(with({"train", spec, "--run", run, "--devices", "2", "--set", "logging.trace=[3, 4]"}, metrics));
+  INFO(trained.shown());
+  REQUIRE(trained.code == 0);
+  CHECK(trained.says("rows 60"));
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", "train.steps=12"});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 0);
+  CHECK(metric_steps(run) == first_steps(12));
+  CHECK(std::distance(fs::directory_iterator(runs), fs::directory_iterator()) == 1);
+}
+
 TEST_CASE("at D2 it has the same bits on every kind of CPU; what has no portable kernel is refused when it is called" *
           doctest::skip(!is_here())) {
   PythonFiles files;

@@ -31,8 +31,8 @@ void require_same_library(const char* library, uint64_t wanted) {
       .advise("install PyPI's wheel of torch, or name another Python: model.python");
 }
 
-// A run's bits are the bits of one LibTorch. libestrain_cuda.so, loaded later, computes with the libtorch_cuda.so that
-// Python has loaded.
+// LibTorch decides bits, so all processes of a run need the same LibTorch. libestrain_cuda.so, loaded later, computes
+// with the libtorch_cuda.so of Python.
 void require_same_libtorch(const comm::PythonSetting& setting, const std::string& device) {
   require_same_library("libtorch_cpu.so", setting.libtorch);
   if (device.starts_with("cuda")) require_same_library("libtorch_cuda.so", setting.libtorch_cuda);
@@ -54,16 +54,16 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
     require_same_libtorch(setting, task.options.device);
     setup.spec = spec::parse_text(setting.spec, "the job's spec");
     setup.options = task.options;
-    setup.options.checkpoint = task.checkpoint;
+    setup.options.checkpoint = task.checkpoint.path;
     if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     setup.data = open_data(setup.spec);
     setup.memory = task.memory;
     setup.doorbell = task.doorbell;
     setup.courier = task.courier;
-    setup.libraries = setting.libraries;
-    const run_directory::RunDirectory run(task.run);
+    setup.libraries = setting.libraries.path;
+    const run_directory::RunDirectory run(task.run.path);
     setup.algorithms = run.algorithms();
-    setup.algorithm_store = task.algorithm_store;
+    setup.algorithm_store = task.algorithm_store.path;
     setup.traces = run.traces();
     setup.outputs = run.outputs();
     setup.rows = run.rows();
@@ -90,7 +90,7 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
     setup.measures = task.measures;
     setup.foretells = task.foretells;
     setup.device = task.device;
-    setup.libraries = setting.libraries;
+    setup.libraries = setting.libraries.path;
     setup.interpreter = &interpreter;
     comm::ProbeReport report;
     estrain_probe(&setup, &report);
@@ -105,7 +105,7 @@ std::string serve(Json job) {
   const auto server = std::get<comm::PythonServer>(codec::decode<comm::PythonTask>(job, comm::kPythonTask));
   data::keep_decompressed(data::job_file_names(spec::parse_text(setting.spec, "the job's spec")));
   const auto arguments = comm::WorkerArguments::parse(serve_forks(server.orders));
-  job.update(codec::encode(comm::PythonTask(python_worker(arguments, server.algorithm_store)), comm::kPythonTask));
+  job.update(codec::encode(comm::PythonTask(python_worker(arguments, server.algorithm_store.path)), comm::kPythonTask));
   return json_text(job);
 }
 

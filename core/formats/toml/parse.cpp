@@ -194,7 +194,10 @@ void apply_override(Value& document, std::string_view argument) {
   const auto parts = split_key(argument.substr(0, equals));
   if (parts.size() > kMostKeyParts) throw_too_deep(at);
   const bool named = std::none_of(parts.begin(), parts.end(), [](const std::string& part) { return part.empty(); });
-  if (equals == std::string_view::npos || !named || !representable(argument)) {
+  if (!representable(argument))
+    throw Error::make(Fault::usage, "{}: not UTF-8, so no spec can have this value", at.text())
+        .advise("if the value is a path, rename the file or folder");
+  if (equals == std::string_view::npos || !named) {
     throw Error::make(Fault::usage, "{}: not of the form key=value", at.text())
         .advise("write it like --set data.batch=16");
   }

@@ -1,11 +1,14 @@
 #include "core/engine/train/evaluation/users_metrics.h"
 
+#include <fcntl.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/files/files.h"
 #include "core/base/files/memory_file.h"
 #include "core/base/json/json.h"
 #include "core/base/json/json_text.h"
@@ -30,15 +33,23 @@ UsersPython python_of(const spec::JobSpec& spec) {
   return find_python("", kSetting);
 }
 
-Json request(const spec::JobSpec& spec, const std::string& folder, int answer, int notes) {
+// Python opens the outputs by a descriptor of their folder: a folder's path need not be UTF-8, as texts of JSON are.
+struct OutputsFolder {
+  std::string path;
+  UniqueFd descriptor = open_file(path, O_PATH | O_DIRECTORY);
+
+  std::string path_in_python() const { return fmt::format("/proc/self/fd/{}", descriptor.get()); }
+};
+
+Json request(const spec::JobSpec& spec, const OutputsFolder& folder, int answer, int notes) {
   const spec::CodePlace place(spec.train.metrics_file);
-  const checkpoint::WrittenOutputs outputs = checkpoint::outputs_in(folder);
+  const checkpoint::WrittenOutputs outputs = checkpoint::outputs_in(folder.path);
   Json columns = Json::array();
   for (const checkpoint::OutputColumn& column : outputs.columns)
     columns.push_back({{"name", column.name},
                        {"type", column.type},
                        {"sizes", column.sizes},
-                       {"path", checkpoint::rows_path(folder, column)}});
+                       {"path", checkpoint::rows_path(folder.path_in_python(), column)}});
   return {{"file", place.file},
           {"function", place.name},
           {"seed", static_cast<uint64_t>(spec.job.seed)},
@@ -96,11 +107,12 @@ std::optional<std::vector<double>> users_metrics(const spec::JobSpec& spec, cons
   const UsersPython python = python_of(spec);
   const UniqueFd answer = memory_file("estrain-metrics", ""), code = memory_file("estrain-metrics-code", metrics_code);
   const UniqueFd notes = memory_file("estrain-metrics-notes", "");
-  const UniqueFd job = memory_file("estrain-metrics-job", json_text(request(spec, folder, answer.get(), notes.get())));
+  const OutputsFolder outputs{folder};
+  const UniqueFd job = memory_file("estrain-metrics-job", json_text(request(spec, outputs, answer.get(), notes.get())));
   ChildOptions options;
   options.arguments = {python.program, fmt::format("/proc/self/fd/{}", code.get()), std::to_string(job.get()),
                        "metrics"};  // for readers of the list of processes
-  options.inherited = {answer.get(), code.get(), job.get(), notes.get()};
+  options.inherited = {answer.get(), code.get(), job.get(), notes.get(), outputs.descriptor.get()};
   options.environment = environment();
   ChildProcess child = ChildProcess::start(options);
   const Seconds limit = spec.recovery.hang_seconds > 0 ? Seconds(spec.recovery.hang_seconds) : kLongestCall;

@@ -6,20 +6,35 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
-#include "core/base/json/fields.h"
+#include "core/base/json/codec.h"
 #include "core/state/comm/messages/worker_options.h"
 
 namespace estrain::comm {
 
+// A path, in JSON a list of bytes: a path may have any bytes, and JSON's texts are UTF-8.
+struct PathBytes {
+  std::string path;
+};
+inline Json to_field(const PathBytes& value) {
+  return std::vector<unsigned char>(value.path.begin(), value.path.end());
+}
+inline void from_field(const Json& json, PathBytes& value) {
+  std::vector<int> bytes;
+  codec::from_field(json, bytes);
+  value.path.clear();
+  for (const int byte : bytes) value.path.push_back(static_cast<char>(byte));
+}
+
 // Fields: those of train::WorkerSetup. WorkerOptions does not write `checkpoint` to JSON, so `checkpoint` comes beside.
 struct PythonWorker {
   static constexpr std::string_view name = "worker";
-  std::string run;  // the run's directory
+  PathBytes run;  // the run's directory
   int socket = -1, memory = -1, doorbell = -1, courier = -1;
   WorkerOptions options;
-  std::string checkpoint;
-  std::string algorithm_store;
+  PathBytes checkpoint;
+  PathBytes algorithm_store;
 
   ESTRAIN_FIELDS(run, socket, memory, doorbell, courier, options, checkpoint, algorithm_store)
 };
@@ -38,7 +53,7 @@ struct PythonProbe {
 struct PythonServer {
   static constexpr std::string_view name = "fork-server";
   int orders = -1;  // the socket for the workers' arguments
-  std::string algorithm_store;
+  PathBytes algorithm_store;
 
   ESTRAIN_FIELDS(orders, algorithm_store)
 };
@@ -49,7 +64,7 @@ inline constexpr std::string_view kPythonTask = "runs";  // the key of the task'
 // The surroundings of a task, beside the task in the same object.
 struct PythonSetting {
   std::string spec;            // TOML
-  std::string libraries;       // folder of the libraries for devices
+  PathBytes libraries;         // folder of the libraries for devices
   uint64_t libtorch = 0;       // build id of estrain's own LibTorch
   uint64_t libtorch_cuda = 0;  // of its part for GPUs
 

@@ -44,14 +44,14 @@ WorkerOptions WorkerArguments::worker_options() const {
 }
 
 PythonWorker python_worker(const WorkerArguments& arguments, std::string algorithm_store) {
-  return {.run = arguments.run,
+  return {.run = {arguments.run},
           .socket = arguments.socket,
           .memory = arguments.memory,
           .doorbell = arguments.doorbell,
           .courier = arguments.courier,
           .options = arguments.worker_options(),
-          .checkpoint = arguments.checkpoint,
-          .algorithm_store = std::move(algorithm_store)};
+          .checkpoint = {arguments.checkpoint},
+          .algorithm_store = {std::move(algorithm_store)}};
 }
 
 WorkerArguments WorkerArguments::parse(const std::vector<std::string>& words) {
