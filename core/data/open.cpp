@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/data/format_table.h"
 #include "core/data/formats/dataset.h"
-#include "core/data/formats/hdf5_arrays.h"
+#include "core/data/sampling/padded_array.h"
 #include "core/formats/h5/filters.h"
 
 namespace estrain::data {

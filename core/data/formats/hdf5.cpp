@@ -4,6 +4,7 @@
 #include "core/data/formats/hdf5_arrays.h"
 #include "core/data/formats/holdout.h"
 #include "core/data/formats/labelled_images.h"
+#include "core/data/sampling/padded_array.h"
 #include "core/formats/h5/elsewhere.h"
 #include "core/formats/h5/file.h"
 #include "core/formats/h5/group.h"

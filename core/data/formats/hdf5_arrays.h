@@ -7,19 +7,11 @@
 //
 // An array NAME with offsets, the array NAME.offsets, is ragged: the samples have different lengths. Sample i is the
 // rows [offsets[i], offsets[i + 1]) of NAME. The offsets are N + 1 whole numbers for N samples: they begin at 0, never
-// fall, and end at the number of rows. Arrays of equal lengths may share offsets by a link. A mini-batch is [samples,
-// longest sample, further dimensions]: shorter samples are filled at the end with the value of data.pad_values, and the
-// longest sample's length, at least 1, is rounded up to a multiple of data.pad_multiple. A model may also ask for
-//
-//   NAME_lengths    int64 [samples]: the length of each sample
-//   NAME_mask       bool [samples, longest sample]: true where a sample has a row
-//
-// unless the file has arrays of these names.
+// fall, and end at the number of rows. Arrays of equal lengths may share offsets by a link.
+// sampling/padded_array.h tells how mini-batches have ragged arrays.
 
 #include <cstddef>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,41 +50,6 @@ bool is_labelled_pictures(const std::string& path, const std::vector<program::Us
 // Throws Fault::spec naming a key of `section` that transforms pictures: arrays are used unchanged.
 void refuse_transforms(const spec::DataSection& section, const std::vector<std::string>& names);
 
-// An array of a data set, of whatever format, as mini-batches have it: ragged arrays are padded.
-struct PaddedArray {
-  enum class Part { values, lengths, mask };  // lengths and masks are derived from a ragged array
-
-  SampleShape::Field field;
-  Part part = Part::values;
-  std::vector<std::byte> pad{};  // an element of a ragged array
-
-  // Writes a sample's part of the array for a mini-batch of the length `length`. The sample has `rows` rows at `values`
-  // (1 where the array is not ragged); a derived array has no values. Returns the end.
-  std::byte* write(const std::byte* values, int64_t rows, int64_t length, std::byte* out) const;
-};
-
-// Gives each ragged array the value of data.pad_values that fills the ends of shorter samples. Throws Fault::spec for a
-// value that the array's type does not have, for a name that is no ragged array, and for keys of ragged arrays where
-// none is. `source`: the data, for messages.
-void take_pads(const std::string& source, const spec::DataSection& section, const std::vector<PaddedArray*>& arrays);
-
-// The length of a mini-batch whose longest sample has `longest` rows.
-int64_t padded_length(int64_t longest, const spec::DataSection& section);
-
-// The array with the name `name` that is derived from one of the ragged arrays `ragged`, and that one's name; nothing
-// if no array is.
-struct DerivedArray {
-  PaddedArray array;
-  std::string source;
-};
-std::optional<DerivedArray> derived_array(const std::string& name,
-                                          const std::function<bool(const std::string&)>& is_ragged);
-// The names of what is derived from the ragged array `name`.
-std::vector<std::string> derived_names(const std::string& name);
-
-// Throws Fault::spec naming a key of `section` for ragged arrays.
-void refuse_padding(const spec::DataSection& section);
-
 // Reads the arrays `names`, in the given order. Ragged arrays are padded by the keys of `section`. Throws
 // Fault::mismatch if an array is absent (listing the existing arrays) or has an unsupported type, Fault::corrupt if the
 // numbers of samples differ, an array is damaged or offsets are wrong; Fault::spec for padding that does not fit the
@@ -106,11 +63,5 @@ std::vector<std::string> array_names(const std::string& path);
 
 // The names of the datasets at the file's root, for a message; of many the first ones.
 std::string names_in(const h5::Group& root);
-
-// Throws Fault::mismatch naming the first array with a different type or shape. Ragged arrays may differ in length.
-void require_same_arrays(const SampleShape& train, const SampleShape& test);
-
-// "ids int64 [up to 128], mask uint8 [128]"
-std::string describe_arrays(const SampleShape& shape);
 
 }  // namespace estrain::data

@@ -11,9 +11,9 @@
 
 #include "core/base/error.h"
 #include "core/base/process/cpu_affinity.h"
-#include "core/data/formats/hdf5_arrays.h"
 #include "core/data/formats/holdout.h"
 #include "core/data/python/data_processes.h"
+#include "core/data/sampling/padded_array.h"
 #include "core/job/spec/defaults.h"
 
 namespace estrain::data {
@@ -52,7 +52,8 @@ std::string words_for(const SampleShape& shape) {
 
 using Lengths = std::map<std::string, std::vector<int64_t>>;
 
-// The arrays that the model takes, in the model's order; without names, all arrays, and what is derived from them.
+// Returns the names of the model's arrays, in the model's order; if `names` is empty, all arrays, and the arrays
+// derived from the ragged arrays.
 std::vector<std::string> names_taken(const SampleShape& shape, std::vector<std::string> names, const Lengths& lengths) {
   if (!names.empty()) return names;
   const auto has = [&shape](const std::string& name) {

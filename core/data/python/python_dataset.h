@@ -10,7 +10,7 @@
 //                          dimensions, int64 or float64
 //
 // Arrays by name may be ragged: `lengths` of the Dataset is then a dictionary with the length of each sample of such an
-// array. Mini-batches are padded as those of ragged HDF5 arrays (formats/hdf5_arrays.h), with NAME_lengths and
+// array. Mini-batches are padded as those of ragged HDF5 arrays (sampling/padded_array.h), with NAME_lengths and
 // NAME_mask.
 //
 // Each sample is read with torch's, Python's and numpy's generators seeded from (job.seed, epoch, sample) alone, epoch

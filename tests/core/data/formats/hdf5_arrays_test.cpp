@@ -12,6 +12,7 @@
 #include "core/data/job_data.h"
 #include "core/data/reading/evaluation.h"
 #include "core/data/reading/loader.h"
+#include "core/data/sampling/padded_array.h"
 #include "core/formats/h5/file.h"
 #include "tests/contains.h"
 #include "tests/error_of.h"
