@@ -147,20 +147,63 @@ int64_t reach_in_memory(const State& state, const Job& job, bool any_type) {
   return job.request.one_host ? most : all;
 }
 
+// The devices of each type: all of the type, and those of a group with most.
+struct DevicesOfTypes {
+  Target all, most_of_group;
+};
+
+// Returns a job as the policy sees the job, without an outlook.
+scheduling::JobView view_of(const DispatchTurn& turn, const Job& job, const Round& round, DevicesOfTypes& devices,
+                            const FairShares& shares) {
+  const State& state = turn.state;
+  const Request& request = job.request;
+  const auto& types = round.cluster.types();
+  const auto users = static_cast<int64_t>(std::max<size_t>(1, state.usage.size()));
+  scheduling::JobView view;
+  view.name = request.name;
+  view.order = job.id;
+  view.submitted = job.submitted;
+  view.type = static_cast<size_t>(std::ranges::find(types, request.type) - types.begin());
+  // Devices of the job's type within reach of the job at the same time.
+  const int64_t in_memory = std::max<int64_t>(1, reach_in_memory(state, job, false));
+  const int64_t of_type = request.one_host ? devices.most_of_group[request.type] : devices.all[request.type];
+  const int64_t reach = std::min(of_type, in_memory);
+  view.most = std::min(request.most, request.ests);
+  if (request.one_host) view.most = std::min(view.most, reach);
+  if (!state.memory.empty())
+    view.most = std::min(view.most, std::max(in_memory, reach_in_memory(state, job, request.mixes_types)));
+  if (turn.now < job.no_growth_before) view.most = std::max<int64_t>(1, std::min(view.most, job.targeted()));
+  view.requested = std::clamp<int64_t>(request.devices, 1, std::min(std::min(request.most, request.ests), reach));
+  view.mixes_types = request.mixes_types;
+  view.changes_batch = request.batch.has_value();
+  view.owner = request.user;
+  view.quota = round.cluster.devices() / users;
+  view.weight = std::exp2(static_cast<double>(request.priority)) * shares.of(request.user);
+  view.deadline = request.deadline;
+  view.placement = placement_of(job, round.groups);
+  view.attained = job.attained;
+  view.held = job.held;
+  view.lost = job.lost;
+  view.started = job.started;
+  view.starts = job.starts;
+  return view;
+}
+
 // Asks the policy about these jobs, and gives them their targets.
 void ask_policy(DispatchTurn& turn, const SharedSpeeds& shared, const std::vector<Job*>& all) {
   State& state = turn.state;
   const double now = turn.now;
   std::vector<scheduling::Host> hosts;
   std::vector<std::string> groups;
-  Target of_type, most_of_type;  // all devices; of the largest host
+  DevicesOfTypes devices;
   for (const std::string& group : groups_of(state)) {
-    of_type[type_in(group)] += capacity(state, group);
-    most_of_type[type_in(group)] = std::max(most_of_type[type_in(group)], capacity(state, group));
-    const int64_t devices = visible(state, group);
-    if (devices == 0) continue;
+    const int64_t in_group = capacity(state, group), seen = visible(state, group);
+    int64_t& most = devices.most_of_group[type_in(group)];
+    devices.all[type_in(group)] += in_group;
+    most = std::max(most, in_group);
+    if (seen == 0) continue;
     groups.push_back(group);
-    hosts.push_back({type_in(group), devices});
+    hosts.push_back({type_in(group), seen});
   }
   choose_types(state, all, shared);
   if (hosts.empty()) return;
@@ -170,37 +213,10 @@ void ask_policy(DispatchTurn& turn, const SharedSpeeds& shared, const std::vecto
     if (std::ranges::find(types, job->request.type) != types.end()) round.jobs.push_back(job);
   }
   round.outlooks.reserve(round.jobs.size());
-  const auto users = static_cast<int64_t>(std::max<size_t>(1, state.usage.size()));
   const FairShares shares(state, now);
   for (const Job* job : round.jobs) {
-    const Request& request = job->request;
-    scheduling::JobView& facts = round.facts.emplace_back();
-    facts.name = request.name;
-    facts.order = job->id;
-    facts.submitted = job->submitted;
-    facts.type = static_cast<size_t>(std::ranges::find(types, request.type) - types.begin());
-    // Devices of the job's type within reach of the job at the same time.
-    const int64_t in_memory = std::max<int64_t>(1, reach_in_memory(state, *job, false));
-    const int64_t reach = std::min(request.one_host ? most_of_type[request.type] : of_type[request.type], in_memory);
-    facts.most = std::min(request.most, request.ests);
-    if (request.one_host) facts.most = std::min(facts.most, reach);
-    if (!state.memory.empty())
-      facts.most = std::min(facts.most, std::max(in_memory, reach_in_memory(state, *job, request.mixes_types)));
-    if (now < job->no_growth_before) facts.most = std::max<int64_t>(1, std::min(facts.most, job->targeted()));
-    facts.requested = std::clamp<int64_t>(request.devices, 1, std::min(std::min(request.most, request.ests), reach));
-    facts.mixes_types = request.mixes_types;
-    facts.changes_batch = request.batch.has_value();
-    facts.owner = request.user;
-    facts.quota = round.cluster.devices() / users;
-    facts.weight = std::exp2(static_cast<double>(request.priority)) * shares.of(request.user);
-    facts.deadline = request.deadline;
-    facts.placement = placement_of(*job, round.groups);
-    facts.attained = job->attained;
-    facts.held = job->held;
-    facts.lost = job->lost;
-    facts.started = job->started;
-    facts.starts = job->starts;
-    facts.outlook =
+    round.facts.push_back(view_of(turn, *job, round, devices, shares));
+    round.facts.back().outlook =
         &round.outlooks.emplace_back(*job, shared.speeds_of(*job), foreseen_end(state, *job), round.cluster);
   }
   std::vector<const scheduling::JobView*> facts;
