@@ -12,7 +12,7 @@ class Files {
 
   void read(const uint8_t* head, std::string_view bytes) {
     file_.set(bytes);
-    const auto lies_inside = [&](const archive::Member& member) {
+    const auto lies_inside = [&](const archive::TarMember& member) {
       require(member.size <= bytes.size() && member.offset <= bytes.size() - member.size, "a member lies inside");
     };
     const bool whole = accepts([&] { archive::each_member(std::as_bytes(std::span(bytes)), lies_inside); });

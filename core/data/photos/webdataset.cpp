@@ -86,12 +86,12 @@ class WebDataset::Indexer {
   Indexer(WebDataset& set, uint32_t shard) : set_(set), shard_(shard), bytes_(set.shards_[shard].bytes) {}
 
   void run() {
-    archive::each_member(bytes_, [this](const archive::Member& member) { add(member); });
+    archive::each_member(bytes_, [this](const archive::TarMember& member) { add(member); });
     end_sample();
   }
 
  private:
-  void add(const archive::Member& member) {
+  void add(const archive::TarMember& member) {
     const std::optional<MemberName> name = split_name(member.name);
     if (!name) return leave_out(member);
     if (name->sample != sample_) {
@@ -107,17 +107,17 @@ class WebDataset::Indexer {
     leave_out(member);
   }
 
-  void leave_out(const archive::Member& member) {
+  void leave_out(const archive::TarMember& member) {
     set_.left_out_.add(kind_of_file(member.name), std::string(member.name));
   }
 
-  void take(std::optional<archive::Member>& place, const archive::Member& member, const char* what) {
+  void take(std::optional<archive::TarMember>& place, const archive::TarMember& member, const char* what) {
     if (place) throw Error::make(Fault::corrupt, "{}: a second {}", sample_, what);
     place = member;
     place->name = {};
   }
 
-  std::string_view text_of(const archive::Member& member) const {
+  std::string_view text_of(const archive::TarMember& member) const {
     if (member.size > kMostLabelBytes)
       throw Error::make(Fault::corrupt, "a label of {} bytes: more than 1 MiB", member.size);
     return {reinterpret_cast<const char*>(bytes_.data()) + member.offset, member.size};
@@ -149,7 +149,7 @@ class WebDataset::Indexer {
   uint32_t shard_;
   std::span<const std::byte> bytes_;
   std::string sample_;
-  std::optional<archive::Member> image_, cls_, json_;
+  std::optional<archive::TarMember> image_, cls_, json_;
   std::string part_of_none_;  // the first unknown part to look like an image or label
 };
 

@@ -52,7 +52,7 @@ void require_end(std::span<const std::byte> archive) {
 
 }  // namespace
 
-void each_member(std::span<const std::byte> archive, const std::function<void(const Member&)>& each) {
+void each_member(std::span<const std::byte> archive, const std::function<void(const TarMember&)>& each) {
   if (archive.empty()) throw Error(Fault::corrupt, "not a tar archive: empty");
   const Reader reader(archive_read_new());
   if (!reader) throw Error(Fault::bug, "libarchive does not start");
@@ -64,7 +64,7 @@ void each_member(std::span<const std::byte> archive, const std::function<void(co
     require(result, reader.get());
     if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr) continue;
     const char* path = archive_entry_pathname(entry);
-    Member member{path ? path : "", 0, static_cast<uint64_t>(archive_entry_size(entry))};
+    TarMember member{path ? path : "", 0, static_cast<uint64_t>(archive_entry_size(entry))};
     if (member.size > archive.size())
       throw Error::make(Fault::corrupt, "{}: truncated: it declares {} bytes", member.name, member.size);
     if (member.size > 0) member.offset = offset_of(reader.get(), archive, member.name, member.size);

@@ -10,7 +10,7 @@
 
 namespace estrain::archive {
 
-struct Member {
+struct TarMember {
   std::string_view name;  // valid during the call
   uint64_t offset = 0;    // of the file's first byte in the archive
   uint64_t size = 0;
@@ -19,6 +19,6 @@ struct Member {
 // Calls `each` for every regular file, in the archive's order. Skips folders, links and devices, which have no
 // content. Reads only the headers. Throws Fault::corrupt: "not a tar archive", "truncated …", and for a sparse
 // file.
-void each_member(std::span<const std::byte> archive, const std::function<void(const Member&)>& each);
+void each_member(std::span<const std::byte> archive, const std::function<void(const TarMember&)>& each);
 
 }  // namespace estrain::archive

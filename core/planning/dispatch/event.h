@@ -128,7 +128,7 @@ struct Progressed {  // decides nothing: the next TimePassed does
   double worker_bytes = 0;                          // of the job's largest worker at its peak; 0: not known
   ESTRAIN_FIELDS(job, step, total_steps, step_seconds, devices, devices_at_work, mini_batches, worker_bytes)
 };
-struct Evaluated {  // a job with an early stop; decides nothing: the next TimePassed does
+struct JobEvaluated {  // a job with an early stop; decides nothing: the next TimePassed does
   static constexpr std::string_view name = "evaluated";
   JobId job = 0;
   Evaluation result;
@@ -254,9 +254,10 @@ struct HostVanished {
   ESTRAIN_FIELDS(host, why)
 };
 
-using Event = std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, ReleaseAsked,
-                           PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, CheckBegan, CheckWaits,
-                           TrainingBegan, Progressed, Evaluated, DevicesChanged, BatchInForce, BatchRefused, JobEnded,
-                           FoundAtWork, Orphaned, Moved, CoresKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
+using Event =
+    std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, ReleaseAsked,
+                 PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, CheckBegan, CheckWaits, TrainingBegan,
+                 Progressed, JobEvaluated, DevicesChanged, BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned,
+                 Moved, CoresKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
 
 }  // namespace estrain::dispatch

@@ -65,7 +65,7 @@ void on(DispatchTurn& turn, const CoresKnown& event);
 void on(DispatchTurn& turn, const MemoryKnown& event);
 void on(DispatchTurn& turn, const CheckBegan& event);
 void on(DispatchTurn& turn, const CheckWaits& event);
-void on(DispatchTurn& turn, const Evaluated& event);
+void on(DispatchTurn& turn, const JobEvaluated& event);
 void on(DispatchTurn& turn, const HostLinkMeasured& event);
 void on(DispatchTurn& turn, const HostVanished& event);
 

@@ -275,7 +275,7 @@ class Replay {
     const ReplayedJob& running = running_[id];
     for (const dispatch::Evaluation& one : running.job->evaluations) {
       if (static_cast<double>(one.step) <= running.step && one.step > pool_->state().jobs.at(id).evaluations.last.step)
-        tell(dispatch::Evaluated{id, one});
+        tell(dispatch::JobEvaluated{id, one});
     }
   }
 

@@ -260,7 +260,7 @@ void JobNews::tell_evaluations(JobId id) {
     LineReader lines(path, read);
     for (std::string_view line; lines.next(&line);) {
       const auto one = evaluation_in(line, *job_of(id).request.early_stop);
-      if (one && one->step > job_of(id).evaluations.last.step) dispatcher_.tell(dispatch::Evaluated{id, *one});
+      if (one && one->step > job_of(id).evaluations.last.step) dispatcher_.tell(dispatch::JobEvaluated{id, *one});
     }
     read = lines.end();
   } catch (const Error&) {  // a file that cannot be read now: the next look tries again

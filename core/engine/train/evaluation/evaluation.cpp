@@ -14,7 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/temporary_folder.h"
-#include "core/data/reading/evaluation.h"
+#include "core/data/reading/evaluation_reader.h"
 #include "core/engine/operators/random_stream.h"
 #include "core/engine/train/evaluation/outputs_for_metrics.h"
 #include "core/engine/train/evaluation/users_metrics.h"
@@ -181,10 +181,10 @@ void try_users_metrics(const TrainingJob& job, device::ComputeDevice& device) {
   checkpoint::OutputParts parts(folder.path(), 0);
   data::EvaluationOptions options;
   options.batch = std::min(kTriedAtOnce, job.spec().train.eval_batch);
-  const int64_t batches = data::Evaluation::batches(job.samples().test(), options.batch);
+  const int64_t batches = data::EvaluationReader::batches(job.samples().test(), options.batch);
   options.stride = (batches + kTriedBatches - 1) / kTriedBatches;
   options.pads_to_longest = true;
-  data::Evaluation evaluation(job.samples().test(), options);
+  data::EvaluationReader evaluation(job.samples().test(), options);
   int64_t rows = 0;
   while (const auto batch = evaluation.next()) {
     write_outputs(evaluated(job, device, *batch, Step(0)), rows, parts);
@@ -208,7 +208,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   std::optional<checkpoint::OutputParts> for_metrics = parts_for_metrics(place, pulse);
   checkpoint::OutputParts* outputs = for_metrics ? &*for_metrics : place.outputs;
   options.pads_to_longest = outputs != nullptr;  // the rows of an output have one shape
-  data::Evaluation evaluation(place.job.samples().test(), options);
+  data::EvaluationReader evaluation(place.job.samples().test(), options);
   std::optional<data::LoadedBatch> batch;
   while (waiting(pulse, comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
     const int64_t begun_ns = monotonic_ns();

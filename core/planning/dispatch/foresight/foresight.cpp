@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "core/planning/dispatch/turn.h"
+#include "core/planning/scheduling/progress_model.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -91,7 +92,7 @@ LearntEnds::OfProgram learn_program(const std::vector<const Job*>& like, const L
 
 }  // namespace
 
-void on(DispatchTurn& turn, const Evaluated& event) {
+void on(DispatchTurn& turn, const JobEvaluated& event) {
   Job& job = job_of(turn.state, event.job);
   const Evaluation& result = event.result;
   EvaluationsOfJob& seen = job.evaluations;

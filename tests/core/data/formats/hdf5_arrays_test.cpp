@@ -10,7 +10,7 @@
 
 #include "core/data/format_table.h"
 #include "core/data/job_data.h"
-#include "core/data/reading/evaluation.h"
+#include "core/data/reading/evaluation_reader.h"
 #include "core/data/reading/loader.h"
 #include "core/data/sampling/padded_array.h"
 #include "core/formats/h5/file.h"
@@ -242,7 +242,7 @@ DataPair open_padded(const std::string& path, const std::vector<std::string>& na
 
 // The mini-batches of `batch` samples in the order of the file.
 std::vector<LoadedBatch> batches_of(const Dataset& samples, int64_t batch, bool pads_to_longest = false) {
-  Evaluation evaluation(samples, {.batch = batch, .readers = 2, .pads_to_longest = pads_to_longest});
+  EvaluationReader evaluation(samples, {.batch = batch, .readers = 2, .pads_to_longest = pads_to_longest});
   std::vector<LoadedBatch> batches;
   while (std::optional<LoadedBatch> next = evaluation.next()) batches.push_back(std::move(*next));
   return batches;

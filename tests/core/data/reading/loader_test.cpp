@@ -16,7 +16,7 @@
 
 #include "core/base/files/files.h"
 #include "core/base/process/process_stat.h"
-#include "core/data/reading/evaluation.h"
+#include "core/data/reading/evaluation_reader.h"
 #include "tests/core/data/data_files.h"
 #include "tests/error_of.h"
 
@@ -350,10 +350,10 @@ TEST_CASE("ranks that the job does not have are refused") {
 
 TEST_CASE("evaluation reads the test set in order, shared out by stride, without augmentation") {
   const Numbers data(23);
-  CHECK(Evaluation::batches(data, 5) == 5);
+  CHECK(EvaluationReader::batches(data, 5) == 5);
   std::vector<int64_t> numbers, samples;
   for (int64_t worker : {0, 1, 2}) {
-    Evaluation evaluation(data, {5, worker, 3, 2, 2});
+    EvaluationReader evaluation(data, {5, worker, 3, 2, 2});
     while (const std::optional<LoadedBatch> batch = evaluation.next()) {
       numbers.push_back(batch->number());
       CHECK(batch->size() == (batch->number() == 4 ? 3 : 5));
@@ -368,9 +368,9 @@ TEST_CASE("evaluation reads the test set in order, shared out by stride, without
   }
   CHECK(numbers == std::vector<int64_t>{0, 3, 1, 4, 2});
   CHECK(samples.size() == 23);
-  Evaluation huge(data, {INT64_MAX, 2, 3, 1, 1});  // one batch, on another worker
+  EvaluationReader huge(data, {INT64_MAX, 2, 3, 1, 1});  // one batch, on another worker
   CHECK_FALSE(huge.next());
-  Evaluation none(data, {5, 9, 3, 1, 1});  // more workers than batches
+  EvaluationReader none(data, {5, 9, 3, 1, 1});  // more workers than batches
   CHECK_FALSE(none.next());
 }
 

@@ -22,7 +22,7 @@ struct Found {
 
 std::vector<Found> members(const std::string& archive) {
   std::vector<Found> found;
-  each_member(std::as_bytes(std::span(archive)), [&](const Member& member) {
+  each_member(std::as_bytes(std::span(archive)), [&](const TarMember& member) {
     found.push_back({std::string(member.name), archive.substr(member.offset, member.size)});
   });
   return found;

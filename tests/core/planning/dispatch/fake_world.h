@@ -419,8 +419,8 @@ class FakeWorld {
     const int64_t all = truth.end.at / truth.end.every, best = all - truth.end.rule.patience;
     while (truth.evaluations < all && static_cast<double>((truth.evaluations + 1) * truth.end.every) <= truth.step) {
       const auto part = static_cast<double>(std::min(++truth.evaluations, best)) / static_cast<double>(all);
-      tell(
-          Evaluated{id, {truth.evaluations * truth.end.every, 2 - part, part, truth.end.rule.falls ? 2 - part : part}});
+      tell(JobEvaluated{id,
+                        {truth.evaluations * truth.end.every, 2 - part, part, truth.end.rule.falls ? 2 - part : part}});
     }
   }
 

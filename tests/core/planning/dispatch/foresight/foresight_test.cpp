@@ -31,7 +31,9 @@ double end_of(const FakeWorld& world, JobId id) {
   return static_cast<double>(world.job(id).step) + foreseen_end(state, world.job(id)).steps;
 }
 
-void tell(FakeWorld& world, JobId id, int64_t step, double metric) { world.tell(Evaluated{id, {step, 1, 0, metric}}); }
+void tell(FakeWorld& world, JobId id, int64_t step, double metric) {
+  world.tell(JobEvaluated{id, {step, 1, 0, metric}});
+}
 
 TEST_CASE("a job that an early stop has ended counts with the steps that it made") {
   FakeWorld world("fifo", 1);

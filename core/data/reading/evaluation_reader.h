@@ -1,6 +1,6 @@
 #pragma once
-// An Evaluation reads the test set in order, without augmentation: mini-batch i holds samples [i * batch, (i + 1) *
-// batch), the last mini-batch the rest. Workers divide the batches by stride. Results are combined by batch number:
+// An EvaluationReader reads the test set in order, without augmentation: mini-batch i holds samples [i * batch, (i + 1)
+// * batch), the last mini-batch the rest. Workers divide the batches by stride. Results are combined by batch number:
 // sums run in sample order, whichever worker computed a result.
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct EvaluationOptions {
   bool pads_to_longest = false;  // ragged arrays: every mini-batch to the longest sample of the data set
 };
 
-class Evaluation {
+class EvaluationReader {
  public:
   // `test` must outlive the object.
-  Evaluation(const Dataset& test, const EvaluationOptions& options);
+  EvaluationReader(const Dataset& test, const EvaluationOptions& options);
 
   // The next batch of this share, by increasing batch number (LoadedBatch::number); nothing after the last batch.
   // Throws errors from reading the batch.

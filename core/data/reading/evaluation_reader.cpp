@@ -1,4 +1,4 @@
-#include "core/data/reading/evaluation.h"
+#include "core/data/reading/evaluation_reader.h"
 
 #include <algorithm>
 #include <numeric>
@@ -39,7 +39,7 @@ class EvaluationPlan : public BatchPlan {
 
 }  // namespace
 
-Evaluation::Evaluation(const Dataset& test, const EvaluationOptions& options)
+EvaluationReader::EvaluationReader(const Dataset& test, const EvaluationOptions& options)
     : reader_(test, std::make_unique<EvaluationPlan>(test.size(), options),
               {.readers = options.readers,
                .prefetch = options.prefetch,
