@@ -26,6 +26,7 @@
 #include "core/job/spec/job_spec.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/planning/profile/profile_store.h"
+#include "core/planning/profile/work.h"
 #include "core/run/faults/diagnosis.h"
 #include "core/run/launch/preflight/early_checks.h"
 #include "core/run/launch/preflight/operator_probe.h"

@@ -28,6 +28,8 @@
 #include "core/engine/train/initial_state.h"
 #include "core/engine/train/job/trial.h"
 #include "core/engine/train/stage.h"
+#include "core/engine/train/workplace/exchange_ahead.h"
+#include "core/engine/train/workplace/step_trace.h"
 #include "core/state/algorithms/pinning.h"
 #include "core/state/audit/audit.h"
 #include "core/state/checkpoint/checkpoint_file.h"
@@ -199,8 +201,8 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
   return left;
 }
 
-// Returns the order to prepare an exchange, if the order waits in the socket. For a worker in its stage: the launcher
-// sends no other order to such a worker.
+// Returns the order to prepare an exchange, if the order waits in the socket. Call this only within a
+// stage, when the launcher sends a worker no other order.
 std::optional<comm::ExchangeOrder> receive_in_stage(comm::WorkersOwnChannel& launcher) {
   comm::WorkerOrder order;
   if (launcher.receive(&order, std::chrono::milliseconds(0)) != comm::Received::message) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/hosts/step/step_exchange.h"
 #include "core/state/comm/stage_control.h"
 
 namespace estrain::hosts {

@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/state/comm/meetings/host_meeting.h"
 #include "core/state/comm/output_mail.h"
 #include "core/state/comm/records/step_record.h"
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/pool/daemon/chronicle.h"
 #include "core/pool/daemon/job_commands.h"
 #include "core/pool/daemon/job_news.h"
 #include "core/pool/daemon/requests.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/portable/calls/convolution_phase.h"
 #include "kernels/portable/calls/convolution_plan.h"
 #include "kernels/portable/calls/device_kernels.h"
 #include "kernels/portable/depthwise.h"

@@ -2,6 +2,7 @@
 
 #include "kernels/portable/calls/device_kernels.h"
 #include "kernels/portable/elementwise.h"
+#include "kernels/portable/loops/lstm.h"
 
 namespace estrain::kernels::portable {
 namespace {

@@ -1,6 +1,8 @@
 #include "kernels/portable/batch_norm.h"
 #include "kernels/portable/calls/device_kernels.h"
 #include "kernels/portable/layer_norm.h"
+#include "kernels/portable/loops/batch_norm.h"
+#include "kernels/portable/loops/layer_norm.h"
 #include "kernels/workspace.h"
 
 namespace estrain::kernels::portable {

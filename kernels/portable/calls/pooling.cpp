@@ -1,6 +1,7 @@
 #include "kernels/portable/pooling.h"
 
 #include "kernels/portable/calls/device_kernels.h"
+#include "kernels/portable/loops/pooling.h"
 
 namespace estrain::kernels::portable {
 namespace {

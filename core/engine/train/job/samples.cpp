@@ -1,6 +1,7 @@
 #include "core/engine/train/job/samples.h"
 
 #include "core/base/error.h"
+#include "core/data/sampling/weighted_draws.h"
 
 namespace estrain::train {
 namespace {

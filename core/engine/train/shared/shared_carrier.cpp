@@ -13,6 +13,8 @@
 #include "core/data/reading/loader.h"
 #include "core/engine/train/evaluation/learning_rates.h"
 #include "core/state/comm/meetings/bell.h"
+#include "core/state/comm/meetings/host_meeting.h"
+#include "core/state/comm/memory/commit_word.h"
 #include "core/state/comm/records/nonfinite.h"
 #include "core/state/comm/records/step_record.h"
 #include "kernels/digest.h"

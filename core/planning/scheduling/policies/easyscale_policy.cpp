@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/planning/scheduling/cluster.h"
 #include "core/planning/scheduling/policies/policies.h"
 
 namespace estrain::scheduling {

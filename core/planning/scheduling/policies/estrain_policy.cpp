@@ -20,12 +20,13 @@
 // worth less than one, and four more than either. The exact share-out finds the largest sum; it is for a cluster of one
 // type, and takes jobs x devices^2 steps, so large clusters are shared out greedily all the same.
 //
-// A job that mixes types may get devices of any type; all other jobs get only their own type.
+// A job that mixes types may get devices of any type; every other job gets devices of its own type.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <queue>
 
+#include "core/planning/scheduling/cluster.h"
 #include "core/planning/scheduling/policies/policies.h"
 
 namespace estrain::scheduling {
