@@ -14,6 +14,7 @@ struct ResizedAxis {
   bool align_corners;
 };
 
+// `factor`: out divided by in, as the model names the factor; 0: no factor named, so the sizes give the scale.
 static inline ResizedAxis resized_axis(int64_t in, int64_t out, double factor, bool align_corners) {
   float scale = factor > 0 ? static_cast<float>(1 / factor) : static_cast<float>(in) / static_cast<float>(out);
   if (align_corners) scale = out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
@@ -28,7 +29,7 @@ ESTRAIN_HOST_DEVICE static inline int64_t nearest_input(const ResizedAxis& axis,
   return read < axis.in - 1 ? read : axis.in - 1;
 }
 
-// The two inputs read by output `o`, bilinear, and their weights a and b.
+// The two inputs read by output `o`, bilinear, and their weights, with the sum 1. `second` is `first` at the far edge.
 struct BilinearInputs {
   int64_t first, second;
   float first_weight, second_weight;

@@ -73,9 +73,10 @@ class Capability {
   std::optional<Estimate> change;  // seconds that a change of devices kept a job from training, in all
 
   void observe_mini_batch(int64_t workers, const Measurement& measurement, int64_t now);
-  // For an unmeasured number of workers. Crowding cannot explain a time of more than kMostCrowding or less than
-  // kLeastCrowding times the time with fewer workers (after dividing by `turns_taken`, the factor by which each worker
-  // has less of the cores). Then the old entries are wrong, and are scaled to the new measurement.
+  // Call before the first measurement with this number of workers, `seconds` per mini-batch, is added. Crowding
+  // explains a time between kLeastCrowding and kMostCrowding times base(), once divided by `turns_taken`, the factor by
+  // which each worker has less of the cores. Outside of this range the old mini-batch times and the update are wrong,
+  // and are scaled to the new measurement. No effect for a measured number of workers, or one below base()'s.
   static constexpr double kMostCrowding = 2, kLeastCrowding = 0.75;
   void mend(int64_t workers, double seconds, double turns_taken);
   // `step_seconds`: the whole step; the exchange is computed as a difference from it.

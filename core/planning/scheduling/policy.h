@@ -26,6 +26,8 @@ class Outlook {
 
   // Returns the seconds of a training step with the owner's batch on this many devices of the first type, packed.
   virtual double step_seconds(int64_t devices) const = 0;
+  // Returns the number of such steps until the job ends, by which policies weigh what a faster step saves; 1 if the
+  // world does not know the number.
   virtual double steps_left() const = 0;
 
   // Both 0 if the world does not know of epochs. The progress is distributed as Beta(done, to come), both multiplied by

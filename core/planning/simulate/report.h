@@ -34,8 +34,9 @@ Delays delays_of(const SimulationResult& result);
 // {policy, workload, seed, charge_s, jobs, mean_jct_s, median_jct_s, p99_jct_s, makespan_s, resizes_per_job,
 //  mean_devices_in_use, mean_wait_s, deadlines, deadlines_met, jct_s: {job: seconds},
 //  wait_s: {job: seconds until its first devices}}. A replayed pool also has
-//  decisions: [{at_s, job, devices, reason}]. A workload with quotas also has
+//  decisions: [{at_s, job, devices, reason, names}]; names: of the devices. A workload with quotas also has
 //  delays: {small, large: {jobs, fair_share, fragmentation, out_of_order}, fair_share_s, fragmentation_s}.
+//  A workload with early stops also has end_error_half_way: the median error of an end foreseen half-way.
 // If several jobs have the same name, the first counts.
 Json to_json(const SimulationResult& result);
 

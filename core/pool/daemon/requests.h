@@ -16,8 +16,8 @@ class PoolRequests {
   PoolRequests(PoolDispatcher& dispatcher, const PoolHosts& hosts, Chronicle& chronicle)
       : dispatcher_(dispatcher), hosts_(hosts), chronicle_(chronicle) {}
 
-  // Returns the answer to the client, with the error of a refused request. Nothing for a withdrawal of devices, whose
-  // client is answered by reply_to() once the devices are free.
+  // Returns the answer to the client, with the error of a refused request; a submitted job is on the disk by then.
+  // Nothing for a withdrawal of devices, whose client is answered by reply_to() once the devices are free.
   std::optional<Json> answer(launch::ClientId client, const Json& request);
 
  private:

@@ -49,7 +49,7 @@ class JobSpeeds {
       key = {json.at(0).get<std::string>(), json.at(1).get<int64_t>(), json.at(2).get<int64_t>()};
     }
   };
-  // Steps as seen from outside, from look to look, with everything in between.
+  // Steps as seen from outside, from look to look: the seconds have pauses, checkpoints and evaluations, too.
   struct Seen {
     double steps = 0;  // with the owner's batch; of another batch, the steps with the same samples
     double seconds = 0;
@@ -112,7 +112,9 @@ class JobSpeeds {
   double mini_batch(const std::string& type) const;
 
   static DevicesKey key_of(const DeviceSet& devices, int64_t hosts);
+  // Adds a time of a step, as the job's launcher measures.
   void observe(const DevicesKey& key, double step_seconds);
+  // Adds a look that ended at the moment `now`.
   void saw(const Look& look, double now);
 
   // From now on, steps have so many times the samples. Until measured, they take so many times as long.
