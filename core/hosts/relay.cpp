@@ -69,7 +69,7 @@ class RemoteWorker : public std::enable_shared_from_this<RemoteWorker> {
                  });
   }
 
-  // Agents that end remove their host files.
+  // An agent removes its host file at its end.
   std::string address_of_agent() const {
     try {
       return read_host_file(setup_.run, call_.host).address;

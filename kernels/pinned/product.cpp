@@ -171,7 +171,8 @@ std::optional<std::string> configure(cublasLtHandle_t handle, const ProductProbl
 constexpr size_t kBytesOfWords = sizeof(ProductAlgorithm::words);
 static_assert(sizeof(cublasLtMatmulAlgo_t) == kBytesOfWords);
 
-// Returns whether the configuration determines the algorithm. For newer ones the library stores more than it reports.
+// Returns whether the configuration determines the algorithm. For newer algorithms the library stores more fields than
+// it reports.
 bool is_whole(cublasLtHandle_t handle, const ProductProblem& product, const ProductAlgorithm& algorithm,
               const cublasLtMatmulAlgo_t& algo) {
   cublasLtMatmulAlgo_t made = {};

@@ -31,7 +31,7 @@ class ReadableSamples : public Dataset {
   }
 
  private:
-  // A run of one sample, without its number.
+  // Returns a run of a single sample, without the sample's number.
   static SampleRun alone(const SampleDraw& draw, std::vector<std::byte*> out, int64_t* targets) {
     return {.indices = {},
             .draw = [&draw](int64_t, size_t) { return draw; },
@@ -50,7 +50,7 @@ class ReadableSamples : public Dataset {
     return one;
   }
 
-  // Reads the sample, or the next one that can be read, by the run `one`.
+  // Reads the sample by the run `one`; a damaged sample is replaced by the next sound sample.
   void read_alone(int64_t index, SampleRun one) const {
     for (int64_t passed = 0;; ++passed) {
       const int64_t candidate = (index + passed) % size();

@@ -202,8 +202,8 @@ def traced(module, args, kwargs, ragged):
     return program
 
 
-# States of the Mersenne Twister whose next numbers are all near 0, near 1, and any: a decision that depends on a number is
-# made otherwise after one of them.
+# States of the Mersenne Twister whose next numbers are all near 0, near 1, and any: a decision by a random
+# number differs for at least two of the states.
 STATES = [[0x80110220] * 624, [0x12DD9BB3] * 624, list(range(1, 625))]
 
 
@@ -313,7 +313,7 @@ def notes_of(module, args, kwargs):
 def copied(module):
     try:
         return copy.deepcopy(module)
-    except Exception:  # a module that cannot be copied keeps what a call leaves in it
+    except Exception:  # calls then change the module itself
         return module
 
 

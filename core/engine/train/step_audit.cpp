@@ -157,7 +157,7 @@ void StepAudit::take_streams(VirtualRank rank) {
                 est::cuda_generator_state_bytes);
 }
 
-// The device's work may wait for the sums of other workers. Such a wait is no sign that this worker hangs.
+// The device's work may wait for the sums of other workers: the worker does not count as hanging meanwhile.
 void StepAudit::finish_device() {
   if (!place_.exchange) return place_.device.finish();
   waiting(pulse_, comm::Activity::meeting, [this] {

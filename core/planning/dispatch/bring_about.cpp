@@ -13,7 +13,7 @@ namespace {
 constexpr double kAsked = 0.8;   // the part of the time left in which a job may let go by itself
 constexpr double kKilled = 0.9;  // the part of the time after which the job is killed
 
-// Brings a job from its present devices to its target.
+// A Change moves a job from the present devices to the target.
 class Change {
  public:
   explicit Change(DispatchTurn& turn)

@@ -51,8 +51,8 @@ struct View {
 constexpr View kViews[] = {
     {"aten::view", "aten::reshape"}, {"aten::_unsafe_view", "aten::reshape"}, {"aten::view_as", "aten::reshape_as"}};
 
-// Operators that may return an operand or a view of it, though their schemas do not say so: dropout with p = 0, type_as
-// of the same type, and more.
+// Operators that may return an operand or a view of an operand, without a mark in the schema: dropout with p = 0,
+// type_as of the same type, and more.
 constexpr std::string_view kSilentViews[] = {
     "aten::dropout",           "aten::feature_dropout", "aten::alpha_dropout",
     "aten::type_as",           "aten::meshgrid",        "aten::feature_alpha_dropout",

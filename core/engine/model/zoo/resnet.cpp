@@ -124,7 +124,7 @@ std::array<int, 4> blocks_per_stage(ResNetDepth depth) {
   return {3, 4, 6, 3};
 }
 
-// torchvision's second pass over all layers; batch norms keep their initial ones and zeros.
+// torchvision's second pass over all layers; batch norms keep the initial weights 1 and biases 0.
 void reinitialize_convolutions(Initializer& init, const torch::nn::Module& model) {
   for (const auto& layer : model.modules(/*include_self=*/false)) {
     if (const auto* convolution = layer->as<Conv2d>()) init.kaiming_normal_fan_out(convolution->weight);

@@ -23,8 +23,8 @@ constexpr uint64_t kBufferCopies = 3;   // one in use by an EST, and two of the 
 
 namespace profiling = torch::profiler::impl;
 
-// Counts the bytes of tensors during its lifetime. LibTorch tells the bytes to a profiler: this one profiles nothing
-// else, and Python's autograd functions, which ask the profiler for its settings, are told so.
+// Counts the bytes of tensors during its lifetime, as a profiler: LibTorch tells every profiler the bytes. The
+// profiler's settings, read by Python's autograd functions, ask for no other event.
 class TensorBytes : public profiling::ProfilerStateBase {
  public:
   TensorBytes() : ProfilerStateBase(profiling::ProfilerConfig(profiling::ProfilerState::Disabled)) {}

@@ -233,7 +233,7 @@ class MemoryFit {
     if (job.target.empty() && was_meant_to_run) stay(job);
   }
 
-  // The job was to move: the job keeps its present devices, except devices that the policy has given to others.
+  // Keeps a job that was to move on its present devices, without the devices given to other jobs by the policy.
   void stay(Job& job) const {
     const auto held = held_.find(job.id);
     if (held == held_.end()) return;
@@ -247,7 +247,7 @@ class MemoryFit {
   State& state_;
   const std::vector<Job*>& jobs_;
   const AllHeld held_;
-  std::set<JobId> planned_;  // jobs that count by their targets
+  std::set<JobId> planned_;  // the jobs counted by their targets
 };
 
 // Returns the most by which an estimate of the job's program was wrong, of the newest jobs that are done.

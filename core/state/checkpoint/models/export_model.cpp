@@ -18,7 +18,7 @@
 namespace estrain::checkpoint {
 namespace {
 
-// A tensor of the model under one of its names.
+// A tensor of the model, under a name: a shared tensor has several names.
 struct Export {
   std::string name;
   size_t tensor;  // the layout's tensor with the elements

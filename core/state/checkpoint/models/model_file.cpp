@@ -113,7 +113,8 @@ WeightsFile with_prefixes(WeightsFile file, const std::vector<std::string>& pref
   return file;
 }
 
-// A pattern that begins with "!" leaves out what the other patterns take; alone, such patterns leave out of everything.
+// Patterns with "!" leave out names taken by the patterns without "!"; if all patterns have "!", they leave out of all
+// names.
 bool is_taken(const std::vector<std::string>& patterns, const std::string& name) {
   const auto leaves_out = [](const std::string& pattern) { return pattern.starts_with('!'); };
   bool taken = std::ranges::all_of(patterns, leaves_out);
@@ -138,7 +139,7 @@ void require_use(const std::vector<std::string>& patterns, const std::vector<Wan
   }
 }
 
-// Leaves the tensors that have a name which is taken.
+// Removes the tensors without a taken name.
 void keep_taken(std::vector<WantedName>& names, const std::vector<std::string>& patterns) {
   std::set<size_t> taken;
   for (const WantedName& name : names)
