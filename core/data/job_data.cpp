@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/data/files/mapped_files.h"
 #include "core/data/format_table.h"
 #include "core/data/python/python_dataset.h"
 #include "core/data/reading/sample_weights.h"
@@ -42,9 +43,11 @@ std::vector<FileName> metrics_names(const spec::TrainSection& train) {
 // The inputs of all programs, and the target of the loss, of unknown type.
 ModelInputs inputs_of(const std::vector<DataFile>& programs, const std::string& loss_target) {
   ModelInputs inputs;
-  for (const DataFile& file : programs)
+  for (const DataFile& file : programs) {
     for (const program::UserInput& input : program::read_program(file.content.bytes, file.path).inputs)
       add(inputs, input);
+    release_pages(file.content.bytes);  // the checksums cover all bytes
+  }
   if (!programs.empty() && !loss_target.empty()) add(inputs, {.name = loss_target, .type = kAnyClass, .sizes = {}});
   return inputs;
 }

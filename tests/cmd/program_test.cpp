@@ -76,6 +76,42 @@ TEST_CASE("it goes on over resizes, a killed worker, a stop and a resume") {
                       {"cpu=1,cpu=3", "4"});
 }
 
+// small_program(), as in eval() mode.
+ProgramParts for_evaluation(ProgramParts parts) {
+  parts.nodes()[1]["inputs"][2]["arg"] = object_of("as_bool", false);
+  parts.nodes()[3]["inputs"][5]["arg"] = object_of("as_bool", false);
+  parts.nodes().erase(parts.nodes().begin() + 2);
+  return parts;
+}
+
+// small_program() with further weights that no call takes: a parameter, a buffer, and a buffer of no state_dict.
+ProgramParts wide_program(int64_t floats) {
+  ProgramParts parts = small_program();
+  const std::string zeros(static_cast<size_t>(floats) * sizeof(float), '\0');
+  parts.add_stored("parameter", "wide.weight", "p_wide", meta_of({floats}, 7, true), zeros);
+  parts.add_stored("buffer", "wide.kept", "b_kept", meta_of({floats}), zeros);
+  parts.add_stored("buffer", "wide.other", "b_other", meta_of({floats}), zeros);
+  parts.signature()["input_specs"][7]["buffer"]["persistent"] = false;
+  return parts;
+}
+
+TEST_CASE("a load of a program needs memory for its weights once, also where an evaluation program lies beside") {
+  const ScratchFolder folder;
+  const auto peak = [&](int64_t floats) {
+    const std::string program = folder.write("wide.pt2", wide_program(floats).file()),
+                      evaluation = folder.write("wide-eval.pt2", for_evaluation(wide_program(floats)).file()),
+                      keys = "eval_file = \"" + evaluation + "\"\n";
+    const Ended checked = estrain({"check", folder.write("job.toml", job_of(program, kVectors, keys)), "--json"});
+    INFO(checked.shown());
+    REQUIRE(checked.text.starts_with("{"));
+    return Json::parse(checked.text).at("memory").at("peak").get<int64_t>();
+  };
+  constexpr int64_t kFloats = 8 << 20, kWeights = 3 * kFloats * sizeof(float);
+  const int64_t grown = peak(kFloats) - peak(1);
+  CHECK(grown > kWeights * 9 / 10);
+  CHECK(grown < kWeights * 11 / 10);
+}
+
 TEST_CASE("a program that changed is refused at a resume like changed data") {
   const Files files;
   const std::string run = train_on(files.folder, files.spec, "1");
@@ -306,11 +342,7 @@ TEST_CASE("trained weights go back into the program's file, and a job that start
 
 TEST_CASE("the evaluation program gets the trained weights, if the job has one; another one on demand") {
   const Files files;
-  ProgramParts evaluation = small_program();
-  evaluation.nodes()[1]["inputs"][2]["arg"] = object_of("as_bool", false);
-  evaluation.nodes()[3]["inputs"][5]["arg"] = object_of("as_bool", false);
-  evaluation.nodes().erase(evaluation.nodes().begin() + 2);
-  const std::string eval_file = files.folder.write("net-eval.pt2", evaluation.file());
+  const std::string eval_file = files.folder.write("net-eval.pt2", for_evaluation(small_program()).file());
   const std::string spec =
       files.folder.write("both.toml", job_of(files.program, kVectors, "eval_file = \"" + eval_file + "\"\n"));
   const std::string run = train_on(files.folder, spec, "1"), out = files.folder / "out.pt2";

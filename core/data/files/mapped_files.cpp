@@ -1,5 +1,6 @@
 #include "core/data/files/mapped_files.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -69,6 +70,14 @@ void forget_mapping(const void* address) {
   Mappings& known = mappings();
   const std::lock_guard lock(known.mutex);
   known.by_address.erase(reinterpret_cast<uintptr_t>(address));
+}
+
+void release_pages(std::span<const std::byte> part) {
+  if (part.empty()) return;
+  const auto page_bytes = static_cast<uintptr_t>(::getpagesize());
+  const auto first = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t page = first / page_bytes * page_bytes;
+  ::madvise(reinterpret_cast<void*>(page), first + part.size() - page, MADV_DONTNEED);
 }
 
 void name_shortened_files() {

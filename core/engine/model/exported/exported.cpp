@@ -140,23 +140,55 @@ void check_precision(const Program& program, spec::Precision precision) {
                           program.precision));
 }
 
-// Returns the tensor with the strides of the file.
-torch::Tensor loaded(const StoredTensor& stored, bool draws) {
-  torch::Tensor tensor = torch::empty_strided(stored.sizes, stored.strides, torch::dtype(scalar_type(stored.type)));
-  if (draws && !stored.bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
+// Calls use(offset, piece) for the bytes of a tensor, piece by piece: a load needs no second copy of a large tensor.
+template <typename Use>
+void in_pieces(const ProgramFiles& files, const StoredTensor& stored, const Use& use) {
+  constexpr size_t kPiece = size_t{4} << 20;
+  for (size_t at = 0; at < stored.bytes.size(); at += kPiece) {
+    const std::span<const std::byte> piece = stored.bytes.subspan(at, std::min(kPiece, stored.bytes.size() - at));
+    use(at, piece);
+    if (files.read != nullptr) files.read(piece);
+  }
+}
+
+// Returns a tensor with the strides of the file, without values.
+torch::Tensor empty_as(const StoredTensor& stored) {
+  return torch::empty_strided(stored.sizes, stored.strides, torch::dtype(scalar_type(stored.type)));
+}
+
+// `to`: a tensor with the strides of the file.
+void read_into(const ProgramFiles& files, const StoredTensor& stored, const torch::Tensor& to) {
+  if (stored.bytes.empty()) return;
+  auto* const out = static_cast<std::byte*>(to.mutable_data_ptr());
+  in_pieces(files, stored,
+            [out](size_t at, std::span<const std::byte> piece) { std::memcpy(out + at, piece.data(), piece.size()); });
+}
+
+torch::Tensor loaded(const ProgramFiles& files, const StoredTensor& stored) {
+  torch::Tensor tensor = empty_as(stored);
+  read_into(files, stored, tensor);
   return tensor;
 }
 
-void check_parameter(const Program& program, const StoredTensor& parameter) {
+void check_parameter(const ProgramFiles& files, const Program& program, const StoredTensor& parameter) {
   require_parameter_type(fmt::format("{}: parameter {}", program.path, parameter.name), scalar_type(parameter.type));
-  const size_t count = parameter.bytes.size() / sizeof(float);
-  for (size_t i = 0; i < count; ++i) {
-    float value;
-    std::memcpy(&value, parameter.bytes.data() + i * sizeof(float), sizeof value);
-    if (std::isfinite(value)) continue;
-    throw Error::make(Fault::corrupt, "{}: parameter {} holds {} at element {}", program.path, parameter.name, value, i)
-        .advise("export the model before it diverges");
-  }
+  in_pieces(files, parameter, [&](size_t at, std::span<const std::byte> piece) {
+    for (size_t i = 0; i + sizeof(float) <= piece.size(); i += sizeof(float)) {
+      float value;
+      std::memcpy(&value, piece.data() + i, sizeof value);
+      if (std::isfinite(value)) continue;
+      throw Error::make(Fault::corrupt, "{}: parameter {} holds {} at element {}", program.path, parameter.name, value,
+                        (at + i) / sizeof(float))
+          .advise("export the model before it diverges");
+    }
+  });
+}
+
+std::unique_ptr<Program> read_program(const ProgramFiles& files, std::span<const std::byte> file,
+                                      const std::string& path) {
+  auto program = std::make_unique<Program>(program::read_program(file, path));
+  if (files.read != nullptr) files.read(file);  // the checksums cover all bytes
+  return program;
 }
 
 void require_unwritten(const Program& program, const std::vector<StoredTensor>& list, const char* what,
@@ -190,7 +222,8 @@ void Exported::make_modules(const Program& program) {
 
 Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws)
     : UsersModel(files.section, files.label_smoothing) {
-  training_.program = std::make_unique<Program>(program::read_program(files.program, files.section.file));
+  training_.program = read_program(files, files.program, files.section.file);
+  if (!files.evaluation.empty()) evaluation_.program = read_program(files, files.evaluation, files.section.eval_file);
   const Program& program = *training_.program;
   check_release(program);
   check_precision(program, files.precision);
@@ -201,12 +234,12 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
       check_name(program, tensor.name);
       if (!tensor.alias_of.empty()) continue;
       const bool is_constant = list == &program.constants;
-      const torch::Tensor values = loaded(tensor, draws || is_constant);
+      const torch::Tensor values = draws || is_constant ? loaded(files, tensor) : empty_as(tensor);
       // In C order for the state. Tensors already in C order keep their strides.
       stored.emplace(tensor.value, is_constant ? values.to(files.device) : values.contiguous());
     }
   }
-  for (const StoredTensor& parameter : program.parameters) check_parameter(program, parameter);
+  for (const StoredTensor& parameter : program.parameters) check_parameter(files, program, parameter);
   training_.plan = std::make_unique<ExecutionPlan>(program, ExecutionPlan::Use::training, stored, files.device);
   check_mode(program, *training_.plan);
   const std::set<int>& written = training_.plan->written();
@@ -219,9 +252,13 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
   }
   for (const StoredTensor& buffer : program.buffers) {
     if (!buffer.persistent && !written.contains(buffer.value)) {
-      const torch::Tensor constant = loaded(buffer, true);
-      if (!buffer.bytes.empty()) stored.at(buffer.value).copy_(constant);
-      stored.at(buffer.value).set_data(stored.at(buffer.value).to(files.device));
+      torch::Tensor& constant = stored.at(buffer.value);
+      if (is_in_c_order(buffer)) {
+        read_into(files, buffer, constant);
+      } else {
+        constant.copy_(loaded(files, buffer));
+      }
+      constant.set_data(constant.to(files.device));
       continue;
     }
     require_buffer_type(fmt::format("{}: buffer {}", program.path, buffer.name), scalar_type(buffer.type));
@@ -246,7 +283,6 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
     }
     return;
   }
-  evaluation_.program = std::make_unique<Program>(program::read_program(files.evaluation, files.section.eval_file));
   const Program& program = *evaluation_.program;
   check_release(program);
   const Program& trained = *training_.program;
@@ -270,7 +306,7 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
     const auto same = [&](const StoredTensor& other) { return are_same(constant, other); };
     const auto found = std::ranges::find_if(trained.constants, same);
     own.emplace(constant.value,
-                found == trained.constants.end() ? loaded(constant, true).to(files.device) : stored.at(found->value));
+                found == trained.constants.end() ? loaded(files, constant).to(files.device) : stored.at(found->value));
   }
   check_precision(program, files.precision);
   evaluation_.plan = std::make_unique<ExecutionPlan>(program, ExecutionPlan::Use::evaluation, own, files.device);

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "core/base/error.h"
+#include "core/data/files/mapped_files.h"
 #include "core/data/job_data.h"
 #include "core/engine/model/exported/exported.h"
 #include "core/engine/model/zoo/build.h"
@@ -53,7 +54,8 @@ model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<d
           .evaluation = bytes_of(data::evaluation_program_file),
           .label_smoothing = spec.train.label_smoothing,
           .precision = spec.job.precision,
-          .device = device == nullptr ? c10::Device(c10::kCPU) : device->torch_device()};
+          .device = device == nullptr ? c10::Device(c10::kCPU) : device->torch_device(),
+          .read = data::release_pages};
 }
 
 std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const JobSamples& samples,

@@ -1,4 +1,5 @@
 // A data file that becomes shorter while it is mapped: the process that reads it is killed, and says by which file.
+// Pages that were read are released.
 #include "core/data/files/mapped_files.h"
 
 #include <doctest/doctest.h>
@@ -6,8 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <span>
+#include <string>
 
 #include "core/base/files/files.h"
 #include "core/data/files/file_bytes.h"
@@ -48,6 +52,29 @@ TEST_CASE("a process that is killed because a data file became shorter has named
   const void* const was = b.data();
   forget_mapping(was);
   CHECK(words_before_death(words, b.data() + kBytes - 1).empty());
+}
+
+// Bytes of mapped files in the memory of this process.
+int64_t bytes_of_files() {
+  const std::string text = read_file("/proc/self/status"), key = "RssFile:";
+  return 1024 * std::stoll(text.substr(text.find(key) + key.size()));
+}
+
+TEST_CASE("pages that are released leave the memory, and are read anew") {
+  constexpr int64_t kLarge = 8 << 20;
+  const ScratchFolder folder;
+  folder.write("a.bin", std::string(kLarge, 'a'));
+  const FileBytes file = FileBytes::map(folder / "a.bin");
+  const auto count = [](std::span<const std::byte> bytes) { return std::ranges::count(bytes, std::byte{'a'}); };
+  const int64_t before = bytes_of_files();
+  CHECK(count(file.bytes) == kLarge);
+  CHECK(bytes_of_files() - before > kLarge * 9 / 10);
+  const std::span<const std::byte> half = file.bytes.first(kLarge / 2 + 1);
+  release_pages(half);
+  CHECK(bytes_of_files() - before < kLarge * 6 / 10);
+  release_pages(file.bytes);
+  CHECK(bytes_of_files() - before < kLarge / 10);
+  CHECK(count(file.bytes) == kLarge);
 }
 
 }  // namespace
