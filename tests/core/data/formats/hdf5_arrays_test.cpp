@@ -276,6 +276,23 @@ TEST_CASE("samples of a ragged array are padded at the end to the longest of the
   // For trials and for outputs of one shape.
   const std::vector<LoadedBatch> longest = batches_of(*pair.train, 2, true);
   CHECK(values<int32_t>(longest[0], 0, 6) == std::vector<int32_t>{11, 12, -7, -7, -7, -7});
+  CHECK(longest[0].shape() == pair.train->shape());
+  int32_t ids[] = {0, 0, 0, 9};
+  float sound[7] = {};
+  uint8_t kind = 0, mask[] = {9, 9, 9, 9};
+  int64_t lengths = 0;
+  std::byte* const out[] = {reinterpret_cast<std::byte*>(ids), reinterpret_cast<std::byte*>(&kind),
+                            reinterpret_cast<std::byte*>(sound), reinterpret_cast<std::byte*>(&lengths),
+                            reinterpret_cast<std::byte*>(mask)};
+  pair.train->read_fields(3, SampleDraw::fixed(), out);
+  CHECK(std::ranges::equal(ids, std::vector<int32_t>{41, -7, -7, 9}));
+  CHECK(std::ranges::equal(sound, std::vector<float>{11, 12, 0.5f, 0.5f, 0.5f, 0.5f, 0}));
+  CHECK(std::ranges::equal(mask, std::vector<uint8_t>{1, 0, 0, 9}));
+  CHECK(kind == 4);
+  CHECK(lengths == 1);
+  // The length by which buckets sort is that of both arrays, without their lengths and masks.
+  for (const auto& [sample, length] : {std::pair(0, 4), {1, 0}, {2, 6}, {3, 2}})
+    CHECK(pair.train->length(sample) == length);
 }
 
 TEST_CASE("lengths are rounded up to a multiple, and samples that are held out keep theirs") {

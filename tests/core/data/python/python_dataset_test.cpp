@@ -18,6 +18,7 @@
 #include "core/base/files/files.h"
 #include "core/data/files/identity.h"
 #include "core/data/format_table.h"
+#include "core/data/formats/hdf5_arrays.h"
 #include "core/data/job_data.h"
 #include "core/data/reading/loader.h"
 #include "tests/core/data/data_files.h"
@@ -51,6 +52,13 @@ def train():
 def evaluation():
     return Train(4)
 named = [{"x": numpy.arange(3, dtype=numpy.int32) + i, "on": i > 2, "y": i / 2, "more": "words"[i:] and i} for i in range(5)]
+class Ragged(Dataset):  # arrays of different lengths, one always empty
+    lengths = {"a": [2, 0, 3], "b": [1, 5, 1], "none": [0, 0, 0]}
+    def __len__(self):
+        return 3
+    def __getitem__(self, i):
+        a, b, none = (numpy.arange(10 * i, 10 * i + self.lengths[name][i], dtype=numpy.int32) for name in ("a", "b", "none"))
+        return {"a": a, "b": b, "none": none}
 class Stream(IterableDataset):
     def __iter__(self):
         return iter(())
@@ -261,6 +269,29 @@ TEST_CASE("dictionaries are arrays by name, for the model to choose" * doctest::
   CHECK(error.fault() == Fault::mismatch);
   CHECK(contains(error.message(),
                  "data.py:named: sample 0 lacks mask, an input of the program; it has: x int32 [3], on bool"));
+}
+
+TEST_CASE("arrays of any length are padded to the longest of a mini-batch, an array without values to one place" *
+          doctest::skip(!is_here())) {
+  const PythonData data("Ragged");
+  const DataPair pair = data.open({"a", "none", "a_mask", "b"});
+  CHECK(describe_arrays(pair.train->shape()) ==
+        "a int32 [up to 3], none int32 [up to 1], a_mask bool [up to 3], b int32 [up to 5]");
+  for (const auto& [sample, length] : {std::pair(0, 3), {1, 5}, {2, 4}}) CHECK(pair.train->length(sample) == length);
+  CHECK(pair.train->lengths_of(std::vector<int64_t>{0, 1}) == std::vector<int64_t>{2, 1, 2, 5});
+  std::array<int32_t, 3> a{}, none{7, 7, 7};
+  std::array<uint8_t, 3> mask{};
+  std::array<int32_t, 5> b{};
+  const std::array<std::byte*, 4> out = {
+      reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(none.data()),
+      reinterpret_cast<std::byte*>(mask.data()), reinterpret_cast<std::byte*>(b.data())};
+  pair.train->read_fields(2, SampleDraw::fixed(), out);
+  CHECK(a == std::array<int32_t, 3>{20, 21, 22});
+  pair.train->read_fields(0, SampleDraw::fixed(), out);
+  CHECK(a == std::array<int32_t, 3>{0, 1, 0});
+  CHECK(none == std::array<int32_t, 3>{0, 7, 7});
+  CHECK(mask == std::array<uint8_t, 3>{1, 1, 0});
+  CHECK(b == std::array<int32_t, 5>{0, 0, 0, 0, 0});
 }
 
 struct Refusal {

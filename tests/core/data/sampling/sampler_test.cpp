@@ -156,6 +156,17 @@ TEST_CASE(
   CHECK(rising < 33);              // of 35: steps come in a random order
 }
 
+// From scripts/peers/samplers.py, which restates length_buckets.h: windows of 2, 2 and 1 steps, and a short mini-batch.
+TEST_CASE("the order of buckets is fixed, also in the last window of an epoch, which is shorter") {
+  const Sampler sampler(bucketed(31, 2, 3, 2));
+  CHECK(epoch_of(sampler, 0) ==
+        std::vector<Batches>{{{22, 9, 17}, {23, 16, 13}, {11, 27, 15}, {7, 24, 28}, {2, 1, 6}, {19}},
+                             {{30, 20, 10}, {25, 18, 5}, {4, 0, 3}, {29, 21, 12}, {8, 26, 14}, {5}}});
+  CHECK(epoch_of(sampler, 3) ==
+        std::vector<Batches>{{{6, 16, 24}, {18, 0, 3}, {23, 21, 29}, {22, 17, 20}, {8, 28, 14}, {26}},
+                             {{9, 30, 10}, {11, 15, 5}, {27, 25, 4}, {7, 19, 13}, {1, 2, 12}, {10}}});
+}
+
 TEST_CASE(
     "a step's samples do not depend on what was asked before; a change of the batch keeps a begun epoch's order") {
   Sampler::Options options = bucketed(240, 2, 6, 5);  // 20 steps an epoch
