@@ -1,4 +1,5 @@
-// data.sampler: the draws of an epoch do not depend on the places of ESTs, nor on a change of the batch.
+// data.sampler: the draws of an epoch do not depend on the places of ESTs, nor on a change of the batch. The classes
+// have weights in the loss, too.
 
 #include <doctest/doctest.h>
 
@@ -34,6 +35,7 @@ momentum = 0.9
 [train]
 steps = 20
 eval_every = "never"
+loss_weights = [0.5, 2, 1, 0.25]
 [elastic]
 batch = "adaptive"
 )";
