@@ -1,10 +1,11 @@
-// Weights that torch.save wrote become a job's first weights: converted by the user's Python, under other names, in
-// part.
+// Published weights become a job's first weights: converted by the user's Python where torch.save wrote them, from
+// files in parts, of other precisions, under other names, in part.
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
 
+#include "core/base/files/files.h"
 #include "job.h"
 #include "job_specs.h"
 
@@ -82,11 +83,73 @@ TEST_CASE("a file of torch.save is converted, and gives a job the weights that i
   CHECK(files.convert(files.several, {"--key", "ema.model"}).code == 0);
   CHECK(files.compared(files.trained("averages", "1", converted), expected) == 0);
 
-  // The last layer from the seed: other bits, whichever the workers, also over a kill and a resize.
+  // The last layer from the seed: other bits, whichever the workers.
   const Words part = with(converted, {"--set", R"(model.init_match=["*", "!layers.2.*"])"});
   const std::string of_one = files.trained("part", "1", part);
   CHECK(files.compared(of_one, expected) == 3);
   CHECK(files.compared(files.trained("part-of-two", "2", part), of_one) == 0);
+}
+
+// A tensor of a safetensors file, with elements near 0.01 in the type's own bits.
+struct PublishedTensor {
+  std::string name, type, shape;
+  size_t elements;
+};
+
+std::string element_bits(const std::string& type, size_t i) {
+  std::string bytes(type == "F64" ? 8 : 2, '\1');
+  bytes[bytes.size() - 1] = type == "BF16" ? '\x3c' : type == "F16" ? '\x21' : '\x3f';
+  bytes[bytes.size() - 2] = static_cast<char>(type == "F64" ? 0x80 + i % 16 : i % 128);
+  return bytes;
+}
+
+void write_part(const ScratchFolder& folder, const std::string& file, const std::vector<PublishedTensor>& tensors) {
+  Json header = Json::object();
+  std::string elements;
+  for (const PublishedTensor& tensor : tensors) {
+    const size_t begin = elements.size();
+    for (size_t i = 0; i < tensor.elements; ++i) elements += element_bits(tensor.type, i);
+    header[tensor.name] = {
+        {"dtype", tensor.type}, {"shape", Json::parse(tensor.shape)}, {"data_offsets", {begin, elements.size()}}};
+  }
+  const std::string text = header.dump();
+  const uint64_t length = text.size();
+  folder.write(file, std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + elements);
+}
+
+TEST_CASE("weights in parts, of half and double precision, without their head: no trace of resizes, a kill, a resume") {
+  const ScratchFolder folder;
+  write_part(folder, "a.safetensors",
+             {{"net.layers.0.weight", "BF16", "[48, 24]", 48 * 24}, {"net.layers.0.bias", "F16", "[48]", 48}});
+  write_part(folder, "b.safetensors",
+             {{"net.layers.1.weight", "F64", "[32, 48]", 32 * 48},
+              {"net.layers.1.bias", "F16", "[32]", 32},
+              {"net.layers.2.weight", "BF16", "[1000, 32]", 1000 * 32}});
+  const Json parts = {{"net.layers.0.weight", "a.safetensors"},
+                      {"net.layers.0.bias", "a.safetensors"},
+                      {"net.layers.1.weight", "b.safetensors"},
+                      {"net.layers.1.bias", "b.safetensors"},
+                      {"net.layers.2.weight", "b.safetensors"}};
+  const std::string index = folder.write("model.safetensors.index.json", Json{{"weight_map", parts}}.dump());
+  const std::string plain = mlp_job(), keys = "init = \"" + index +
+                                              "\"\ninit_prefix = [\"net.\"]\ninit_match = "
+                                              "[\"*\", \"!layers.2.*\"]\n";
+  std::string text = plain;
+  const std::string spec = folder.write("job.toml", text.insert(text.find("dropout"), keys));
+  const Ended checked = estrain({"check", spec});
+  INFO(checked.shown());
+  CHECK(checked.code == 0);
+  CHECK(checked.says("4 of 6 tensors come from the file; from the seed: layers.2.weight, layers.2.bias"));
+  check_disturbed_job(folder, spec, {"cpu=1,cpu=7", "3"});
+  const Ended whole = estrain({"train", spec, "--run", folder / "whole", "--set", "model.init_match=[]"});
+  INFO(whole.shown());
+  CHECK(whole.code != 0);
+  CHECK(whole.says("layers.2.weight is BF16 [1000, 32] in the file, float32 [10, 32] in the model"));
+  folder.write("b.safetensors", read_file(folder / "b.safetensors").substr(0, 3000));
+  const Ended cut = estrain({"train", spec, "--run", folder / "cut"});
+  INFO(cut.shown());
+  CHECK(cut.code == 1);
+  CHECK(cut.says("b.safetensors"));
 }
 
 TEST_CASE("what is no state_dict is refused by name" * doctest::skip(!python_is_there())) {
