@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compares runs of estrain with PyTorch's DistributedDataParallel, bit for bit: the losses of every EST at every step,
-learning rates, evaluations, and of every checkpoint the parameters, buffers, optimizer state and generators.
+learning rates, evaluations, the outputs that `estrain evaluate --write` writes, and of every checkpoint the parameters,
+buffers, optimizer state and generators.
 
     python scripts/peers/ddp_bits.py BUILD_FOLDER [--only PATTERN]      the jobs of ddp_jobs.py, each on the last of its device
                                                                         sets; with ESTRAIN_AT_LENGTH in the environment, on all
@@ -31,6 +32,8 @@ MISTAKES = [("gpt-4", "order", "exp_avg"), ("mlp-adam-3", "seed", "generator"), 
             ("program-encoder-4", "order", "exp_avg"), ("lenet-average", "decay", "ema/"), ("program-tagger-4", "weight", "model/"), ("program-unusual", "seed", "loss"), ("python-adaptive", "seed", "/python")]
 # Jobs of programs that are trained at D2 on several kinds of processor.
 AT_D2 = ("program-resnet", "program-encoder-4", "program-recurrent-4")
+# Jobs whose outputs for each sample of the test set are written, and compared.
+WRITTEN = ("lenet-weights", "program-resnet")
 AT_LENGTH = "ESTRAIN_AT_LENGTH" in os.environ
 if not AT_LENGTH:  # each mistake once, and one in the generators of a user's Python; a program with batch norm
     again = ("gpt", "program-encoder-4", "program-unusual")
@@ -84,6 +87,12 @@ def train(estrain, name, text, folder, devices, resize=""):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(start, runs, devices))
     return runs
+
+
+def write_outputs(estrain, run):
+    """By other devices than the run's."""
+    subprocess.run([estrain, "evaluate", run, "--write", run / "outputs.h5", "--devices", "1"], check=True,
+                   stdout=subprocess.DEVNULL)
 
 
 def kinds_of_processor():
@@ -148,6 +157,9 @@ def compare_jobs(build, pattern):
         runs = {name: train(estrain, name, ddp_jobs.SEED + job.spec, folder, job.devices if AT_LENGTH else job.devices[-1:],
                             job.resize)
                 for name, job in ddp_jobs.JOBS.items() if name in names}
+        for name in names:
+            if name in WRITTEN:
+                write_outputs(estrain, runs[name][0])
         at_d2 = [name for name in names if name in AT_D2]
         differ = [name for name in at_d2
                   if differs_at_d2(estrain, name, ddp_jobs.SEED + ddp_jobs.JOBS[name].spec, folder)]

@@ -1,5 +1,7 @@
 """The jobs of ddp_bits.py and their made-up data: small, but together they use all that takes part in the bits."""
 
+import itertools
+import json
 import pathlib
 import struct
 import sys
@@ -107,6 +109,18 @@ model = {{ name = "resnet18", init = "@/resnet18.h5" }}
 data = {{ {COLOUR}, batch = 2, mean = [0.5, 0.4, 0.3], std = [0.2, 0.25, 0.3] }}
 optimizer = {{ name = "sgd", lr = 0.01, momentum = 0.9, weight_decay = 5e-4, nesterov = true }}
 train = {{ steps = 4, eval_every = 4, eval_batch = 5 }}
+"""),
+    # of other precisions, in two files, the names begin otherwise; the head from the seed
+    "lenet-published": Job(("1", "2"), f"""
+job.ests = 2
+data = {{ {GREY}, batch = 8 }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9 }}
+train.steps = 3
+[model]
+name = "lenet"
+init = "@/published/model.safetensors.index.json"
+init_prefix = ["module."]
+init_match = ["*", "!fc3.*"]
 """),
     "vgg11": Job(("2",), f"""
 job.ests = 2
@@ -557,10 +571,34 @@ def write_data(folder):
     write_ragged(folder, draw)
     programs.write(folder)
     torch.manual_seed(123)
+    write_published(folder / "published", twins.twin("lenet", [1, 28, 28], 100).state_dict())
     model = twins.twin("resnet18", [3, 32, 32], 10)
     with torch.no_grad():
         model(torch.randn(4, 3, 32, 32))  # statistics that no model begins with
     load_checkpoint.save(model, folder / "resnet18.h5")
+
+
+def write_published(folder, state):
+    """As models are published: a head of 100 classes, a part of the tensors in each of two files, and the same tensors by
+    torch.save."""
+    folder.mkdir()
+    types = itertools.cycle((torch.bfloat16, torch.float16, torch.float64, torch.float32))
+    state = {f"module.{name}": (tensor / 3).to(dtype) for (name, tensor), dtype in zip(state.items(), types)}
+    torch.save(state, folder / "published.pth")
+    parts = {name: f"model-{i % 2 + 1:05}-of-00002.safetensors" for i, name in enumerate(state)}
+    for part in set(parts.values()):
+        write_safetensors(folder / part, {name: tensor for name, tensor in state.items() if parts[name] == part})
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": parts}))
+
+
+def write_safetensors(path, tensors):
+    names = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float64: "F64", torch.float32: "F32"}
+    elements, header = b"", {}
+    for name, tensor in tensors.items():
+        begin, elements = len(elements), elements + tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, len(elements)]}
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + elements)
 
 
 def write_arrays(folder, draw):

@@ -23,6 +23,7 @@ import sys
 import tempfile
 import traceback
 
+import h5py
 import numpy
 import torch
 import torch.distributed as dist
@@ -33,10 +34,11 @@ from torch.utils.data import DataLoader
 
 import run_data
 from run_record import Run
-from training import Loss, epochs, make_model, make_optimizer, make_scheduler
+from training import Loss, epochs, load_published, make_model, make_optimizer, make_scheduler
 
 import load_checkpoint  # examples/, which training puts on the path
 
+OUTPUTS = "outputs.h5"  # in a run directory: the outputs of an evaluation of the last state
 FOLLOWS_FROM_STEP = "mu_product"  # a scalar of NAdam that estrain computes from the number of updates
 MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads", "precision", "decay", "weight")
 
@@ -167,8 +169,11 @@ class Replay:
         """With the weights of step 0, loaded by name; they are those that PyTorch itself begins with."""
         self.seed(self.spec["job"]["seed"])
         model = make_model(self.spec, self.train)
-        if self.spec["model"].get("init"):
-            load_checkpoint.load(model, self.spec["model"]["init"])
+        init = self.spec["model"].get("init", "")
+        if init.endswith(".index.json"):
+            load_published(model, self.spec["model"])
+        elif init:
+            load_checkpoint.load(model, init)
         first = {name: value.numpy().copy() for name, value in model.state_dict().items()}
         load_checkpoint.load(model, self.runs[0].checkpoints[0])
         for name, value in model.state_dict().items():
@@ -183,7 +188,7 @@ class Replay:
                 step += 1
                 self.step(step, batch)
                 if step == last:
-                    return
+                    return self.compare_outputs(step)
             if self.spec["schedule"].get("unit") == "epoch":
                 self.scheduler.step()
 
@@ -262,6 +267,17 @@ class Replay:
                 state = state or self.state()
                 self.compare_state(run, step, state, loss)
 
+    def compare_outputs(self, step):
+        """What `estrain evaluate --write` has written of the last state, for each sample."""
+        written = [run for run in self.runs if self.rank == 0 and (run.directory / OUTPUTS).exists()]
+        if written:
+            self.evaluate()
+        for run in written:
+            with h5py.File(run.directory / OUTPUTS) as file:
+                for i, name in enumerate(("output", "labels", "losses")):
+                    rows = numpy.concatenate([batch[i].numpy() for batch in self.rows])
+                    self.compare(run, f"{name} of each sample", step, file[name][()], rows)
+
     def compare(self, run, what, step, ours, theirs):
         self.differences.compare(f"{run.directory.name}: {what}", step, ours, theirs)
 
@@ -320,7 +336,7 @@ class Replay:
         module, generator = self.average.module if averaged else self.model.module, torch.get_rng_state()
         module.eval()
         total, correct, predictions, weight = 0.0, 0, 0, 0.0
-        metrics = Metrics(self.spec["train"])
+        metrics, self.rows = Metrics(self.spec["train"]), []
         with torch.no_grad():
             for batch in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator(),
                                     collate_fn=getattr(self.test, "collate", None)):
@@ -336,6 +352,7 @@ class Replay:
                 with self.autocast():
                     logits, target = self.loss.scores(module, batch)
                     losses = F.cross_entropy(logits, target, self.loss.weights, reduction="none")
+                self.rows.append((logits, target, losses))
                 samples = len(next(iter(batch.values())) if isinstance(batch, dict) else batch[0])
                 flat = target.reshape(-1)
                 # Of a ragged target, mini-batches have lengths of their own: their means cannot be added.

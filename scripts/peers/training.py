@@ -32,6 +32,18 @@ def make_model(spec, data):
     return twins.twin(spec["model"]["name"], data.shape, data.classes, **options)
 
 
+def load_published(model, section):
+    """Loads the file of torch.save beside the index, as a user would: the names' beginning removed, without the tensors
+    that model.init_match leaves out."""
+    state = torch.load(pathlib.Path(section["init"]).with_name("published.pth"))
+    for prefix in section["init_prefix"]:
+        state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    left = [pattern[1:] for pattern in section["init_match"] if pattern.startswith("!")]
+    state = {name: tensor for name, tensor in state.items()
+             if not any(fnmatch.fnmatchcase(name, pattern) for pattern in left)}
+    model.load_state_dict(state, strict=False)
+
+
 class Loss:
     """The loss of a mini-batch of the data: Loss(spec)(model, batch). An exported program takes named arrays by name, other data's
     samples and labels in that order."""
