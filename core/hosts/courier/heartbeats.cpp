@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/state/comm/records/step_record.h"
 
 namespace estrain::hosts {
@@ -36,14 +37,29 @@ std::string beats_of_own_workers(comm::JobMemory& memory, const HostPlan& plan) 
   return bytes;
 }
 
+// Throws Fault::corrupt if this program knows no such activity.
+comm::Activity activity_of(uint32_t number) {
+  using enum comm::Activity;
+  switch (const auto activity = static_cast<comm::Activity>(number)) {
+    case idle:
+    case computing:
+    case evaluating:
+    case reading:
+    case meeting:
+    case waiting_for_scribe:
+    case waiting_for_room:
+      return activity;
+  }
+  throw Error::make(Fault::corrupt, "a beat with the unknown activity {}", number);
+}
+
 // Takes the beats of another host of the plan, one beat for each of its workers.
 void take_beats(comm::JobMemory& memory, const HostPlan& plan, size_t host, std::span<const WorkerBeat> beats) {
   int64_t rank = plan.workers_before(host);
   const int64_t now = monotonic_ns();
   for (const WorkerBeat& one : beats) {
     comm::WorkerPulse& pulse = memory.pulse(WorkerRank(rank++));
-    pulse.beat(static_cast<comm::Activity>(std::min<uint32_t>(one.activity, 5)),
-               now - std::max<int64_t>(0, one.age_ns));
+    pulse.beat(activity_of(one.activity), now - std::max<int64_t>(0, one.age_ns));
     pulse.computing_ns.store(one.computing_ns);
     pulse.mini_batches.store(one.mini_batches);
     pulse.reading_ns.store(one.reading_ns);

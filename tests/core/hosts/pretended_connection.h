@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -49,6 +50,7 @@ class Pretended : public net::Connection {
   void send(const net::FrameHead& head, std::string payload) override {
     ++heard_frames[head.kind];
     if (head.kind == message) heard.push_back(parse_json(payload, "test"));
+    last[head.kind] = {head, std::move(payload)};
   }
   void send_from(const net::FrameHead& head, std::span<const std::byte> bytes) override {
     ++heard_frames[head.kind];
@@ -62,6 +64,11 @@ class Pretended : public net::Connection {
   std::map<uint32_t, size_t> heard_bytes;  // by the kind of frame, without messages
   bool is_closed = false;
   std::map<uint32_t, int64_t> heard_frames;  // by the kind of frame
+  struct Frame {
+    net::FrameHead head;
+    std::string payload;
+  };
+  std::map<uint32_t, Frame> last;  // of those with a copy of their payload, by the kind
 
  private:
   net::Greeting greeting_;
