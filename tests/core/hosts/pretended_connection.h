@@ -56,13 +56,15 @@ class Pretended : public net::Connection {
     ++heard_frames[head.kind];
     heard_bytes[head.kind] += bytes.size();
   }
-  size_t bytes_waiting() const override { return 0; }
-  bool ended_by_peer() const override { return false; }
+  size_t bytes_waiting() const override { return waiting; }
+  bool ended_by_peer() const override { return has_ended; }
   void close() override { is_closed = true; }
 
   std::vector<Json> heard;
   std::map<uint32_t, size_t> heard_bytes;  // by the kind of frame, without messages
   bool is_closed = false;
+  bool has_ended = false;  // the other end has closed the connection
+  size_t waiting = 0;  // bytes that the network has not taken
   std::map<uint32_t, int64_t> heard_frames;  // by the kind of frame
   struct Frame {
     net::FrameHead head;

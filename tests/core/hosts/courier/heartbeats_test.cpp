@@ -77,6 +77,15 @@ struct BeatingHost {
     stage.begin(memory, plan);
     beats.begin_stage();
   }
+  // Publishes the records of this many steps.
+  void train(int64_t steps) {
+    for (const int64_t end = trained + steps; trained < end;) {
+      comm::RecordHead& head = *memory.ring().pending().head;
+      head.kind = comm::RecordKind::step;
+      head.step = Step(++trained);
+      REQUIRE(memory.ring().publish());
+    }
+  }
   // Takes the frame from a host. Returns whether it asks for the payload.
   bool take(const std::string& from, const Pretended::Frame& frame) {
     const Landing landing = beats.landing(from, frame.head);
@@ -93,6 +102,7 @@ struct BeatingHost {
   HostLinks links;
   Holding holding{fd.get()};
   RunningStage stage{loop, links, [](const Error&) {}};
+  int64_t trained = 0;
   Heartbeats beats;
 };
 
@@ -136,6 +146,7 @@ TEST_CASE("the coordinator sees the signs of life of other hosts' workers, in al
 
 TEST_CASE("beats of another stage, of a host outside the stage, or of a wrong form are not taken") {
   BeatingHost there("h1"), here("");
+  there.memory.pulse(WorkerRank(1)).mini_batches = 6;
   Pretended::Frame said = beat_of(there);
   CHECK_FALSE(here.take("h3", said));
   CHECK_THROWS_WITH_AS(here.take("h2", said), "beats of other workers", Error);  // of one worker
@@ -145,6 +156,12 @@ TEST_CASE("beats of another stage, of a host outside the stage, or of a wrong fo
   Pretended::Frame foreign = said;
   std::memcpy(foreign.payload.data(), &unknown, sizeof unknown);
   CHECK_THROWS_WITH_AS(here.take("h1", foreign), "a beat with the unknown activity 7", Error);
+  BeatingHost follower("h2"), aborted("");
+  aborted.stage.abort();
+  for (BeatingHost* host : {&follower, &aborted}) {
+    REQUIRE(host->take("h1", beat_of(there)));
+    CHECK(host->memory.pulse(WorkerRank(1)).mini_batches == 0);
+  }
   const auto late = here.beats.landing("h1", said.head);
   here.stage.forget();
   late.arrived();  // of no stage any more
@@ -178,10 +195,48 @@ TEST_CASE("the coordinator's beat tells up to which step the run's files have al
   const auto coordinator = std::make_shared<Pretended>(0, "");
   there.links.take(coordinator);
   CHECK(there.holding.records().written() == -1);
+  there.train(7);
   there.take("", {{beat, 0, 7, 5}, ""});
   CHECK(there.holding.records().written() == 5);
+  CHECK(there.holding.records_from() == 5);  // the last record stays: an evaluation may follow
   there.take("h2", {{beat, 0, 7, 9}, ""});  // only the coordinator's word counts
   CHECK(there.holding.records().written() == 5);
+}
+
+TEST_CASE("only the coordinator hears of a host's workers; a connection with a megabyte to send gets no more beats") {
+  BeatingHost there("h1");
+  const auto coordinator = std::make_shared<Pretended>(0, ""), other = std::make_shared<Pretended>(0, "h2");
+  for (const auto& connection : {coordinator, other}) there.links.take(connection);
+  there.links.note_beat("h2");  // so that beats go there, too
+  there.beats.send();
+  CHECK(coordinator->last[beat].payload.size() == 2 * sizeof(WorkerBeat));
+  CHECK(other->heard_frames[beat] == 1);
+  CHECK(other->last[beat].payload.empty());
+  coordinator->waiting = (1 << 20) + 1;
+  there.beats.send();
+  CHECK(coordinator->heard_frames[beat] == 1);
+  CHECK(other->heard_frames[beat] == 2);
+}
+
+TEST_CASE("the coordinator does not wait a tenth of a second to say that many records have been written") {
+  BeatingHost here("");
+  const auto host = std::make_shared<Pretended>(0, "h1");
+  here.links.take(host);
+  for (int tick = 1; tick <= 10; ++tick) here.beats.send_in_time();
+  REQUIRE(host->heard_frames[beat] == 1);
+  const auto write = [&here](int64_t steps) {
+    for (int64_t i = 0; i < steps; ++i) {
+      here.train(1);
+      here.memory.ring().drain_to(here.memory.ring().published());
+    }
+  };
+  write(comm::records_of_ring / 8 - 1);
+  here.beats.send_in_time();
+  CHECK(host->heard_frames[beat] == 1);
+  write(1);
+  here.beats.send_in_time();
+  CHECK(host->heard_frames[beat] == 2);
+  CHECK(host->last[beat].head.offset == comm::records_of_ring / 8);
 }
 
 }  // namespace

@@ -129,6 +129,20 @@ TEST_CASE("a host that is silent is lost, unless a frame of a later stage holds 
   CHECK(host.links->names().empty());
 }
 
+TEST_CASE("a host that stood still itself charges nobody with its pause, and takes who leaves it then for alive") {
+  Links host("");
+  const auto ends = host.take("a"), stays = host.take("b"), leaves = host.take("c");
+  ends->has_ended = leaves->has_ended = true;
+  ends->is_lost();
+  CHECK(host.said.back() == "ended a");
+  std::this_thread::sleep_for(silence_limit + 100ms);  // without a look
+  host.links->look();
+  CHECK(host.links->names() == std::set<std::string>{"b", "c"});
+  leaves->is_lost();
+  CHECK(host.said.back() == "silent c");
+  CHECK_FALSE(stays->is_closed);
+}
+
 bool is_pinged(const Pretended& host) {
   return std::ranges::any_of(host.heard, [](const Json& said) { return said.value("is", "") == "ping"; });
 }
