@@ -38,7 +38,8 @@ TlsStream::TlsStream(asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::co
     : socket_(std::move(socket)), context_(std::move(context)), session_(::SSL_new(context_->native_handle())) {
   if (!session_) throw Error(Fault::io, "OpenSSL has no memory for a session");
   SSL_set_app_data(session_.get(), &identity_);
-  ::SSL_set_mode(session_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  ::SSL_set_mode(session_.get(),
+                 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
 }
 
 asio::error_code TlsStream::shake_hands(asio::ssl::stream_base::handshake_type side) {
@@ -186,8 +187,7 @@ asio::error_code TlsStream::flush() {
 asio::error_code TlsStream::flush_records() {
   write_waits_ = Wait::wait_write;
   while (!rest_of_record_.empty()) {
-    const ssize_t sent =
-        ::send(socket_.native_handle(), rest_of_record_.data(), rest_of_record_.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(socket_.native_handle(), rest_of_record_.data(), rest_of_record_.size(), MSG_NOSIGNAL);
     if (sent < 0) return from_errno(errno);
     rest_of_record_ = rest_of_record_.subspan(static_cast<size_t>(sent));
   }

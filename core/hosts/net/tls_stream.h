@@ -77,8 +77,8 @@ class TlsStream {
   std::optional<RecordSeal> seals_, opens_;
   std::optional<LentBuffer> sealed_;           // the memory of rest_of_record_; nothing: no record waits
   std::span<const std::byte> rest_of_record_;  // of a record and its tag, waiting for the socket
-  Gcm::Tag tag_{};                  // of the record being received
-  std::optional<size_t> received_;  // of that record and its tag; nothing: no record has begun
+  Gcm::Tag tag_{};                             // of the record being received
+  std::optional<size_t> received_;             // of that record and its tag; nothing: no record has begun
 };
 
 }  // namespace estrain::net

@@ -63,8 +63,8 @@ class Pretended : public net::Connection {
   std::vector<Json> heard;
   std::map<uint32_t, size_t> heard_bytes;  // by the kind of frame, without messages
   bool is_closed = false;
-  bool has_ended = false;  // the other end has closed the connection
-  size_t waiting = 0;  // bytes that the network has not taken
+  bool has_ended = false;                    // the other end has closed the connection
+  size_t waiting = 0;                        // bytes that the network has not taken
   std::map<uint32_t, int64_t> heard_frames;  // by the kind of frame
   struct Frame {
     net::FrameHead head;

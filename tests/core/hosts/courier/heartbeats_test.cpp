@@ -199,7 +199,7 @@ TEST_CASE("the coordinator's beat tells up to which step the run's files have al
   there.take("", {{beat, 0, 7, 5}, ""});
   CHECK(there.holding.records().written() == 5);
   CHECK(there.holding.records_from() == 5);  // the last record stays: an evaluation may follow
-  there.take("h2", {{beat, 0, 7, 9}, ""});  // only the coordinator's word counts
+  there.take("h2", {{beat, 0, 7, 9}, ""});   // only the coordinator's word counts
   CHECK(there.holding.records().written() == 5);
 }
 
