@@ -111,7 +111,7 @@ TEST_CASE("every block reaches every host, round after round, whatever the order
 }
 
 TEST_CASE("a host sends few frames: one to each other host up to four hosts, then three for each factor of four") {
-  for (const size_t number_of_hosts : {2, 3, 4, 5, 16, 17, 33, 64}) {
+  for (const size_t number_of_hosts : {2, 3, 4, 5, 16, 17, 33, 64, 128}) {
     CAPTURE(number_of_hosts);
     Circle circle(std::vector<size_t>(number_of_hosts, 16), 1);
     circle.gather(1);
