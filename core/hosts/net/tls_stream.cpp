@@ -18,8 +18,6 @@ namespace estrain::net {
 namespace {
 
 constexpr std::string_view kLabel = "EXPERIMENTAL estrain payloads";
-// AES-GCM may encrypt 2^24.5 records by one key (RFC 8446, section 5.5): 380 GB in full records.
-constexpr size_t kMostBytesByKey = size_t{1} << 36;
 
 asio::error_code from_errno(int number) {
   if (number == EAGAIN || number == EWOULDBLOCK || number == EINTR) return asio::error::would_block;
@@ -140,9 +138,10 @@ asio::error_code TlsStream::open_record(std::span<std::byte> into, size_t& bytes
   return {};
 }
 
-void TlsStream::renew_key(size_t bytes) {
-  bytes_by_key_ += bytes;
-  if (bytes_by_key_ < kMostBytesByKey) return;
+// OpenSSL sends the word of a new key with the next call for the session. Before a write this call is the write. After
+// a write it could be a read, in the middle of a payload that goes beside TLS.
+void TlsStream::renew_key_before_write() {
+  if (bytes_by_key_ < most_bytes_by_key) return;
   bytes_by_key_ = 0;
   ::SSL_key_update(session_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
 }
@@ -151,9 +150,10 @@ asio::error_code TlsStream::write(std::span<const std::byte> from, Way way, size
   if (way == Way::tls) {
     if (const asio::error_code error = flush_records()) return error;
     clear_errors();
+    renew_key_before_write();
     const asio::error_code error =
         judge(::SSL_write_ex(session_.get(), from.data(), from.size(), &bytes), write_waits_);
-    if (!error) renew_key(bytes);
+    if (!error) bytes_by_key_ += bytes;
     return error;
   }
   if (const asio::error_code error = flush()) return error;

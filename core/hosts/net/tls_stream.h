@@ -12,16 +12,20 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "core/hosts/net/engine.h"
 #include "core/hosts/net/frame.h"
+#include "core/hosts/net/packing/packed_floats.h"
 #include "core/hosts/net/secrecy/seal.h"
 
 namespace estrain::net {
 
 class TlsStream {
  public:
+  // AES-GCM may encrypt 2^24.5 records by one key (RFC 8446, section 5.5): 380 GB in full records. Tests set fewer
+  // bytes.
+  static inline size_t most_bytes_by_key = size_t{1} << 36;
+
   TlsStream(asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::context> context);
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
@@ -60,7 +64,7 @@ class TlsStream {
     void operator()(SSL* session) const { ::SSL_free(session); }
   };
   asio::error_code judge(int result, Wait& waits);
-  void renew_key(size_t bytes);
+  void renew_key_before_write();
   RecordSeal::Secrets secrets_to(Gcm::SealOrOpen work);
   asio::error_code receive(std::span<std::byte> into, size_t& bytes);
   asio::error_code open_record(std::span<std::byte> into, size_t& bytes);

@@ -24,8 +24,8 @@
 
 namespace estrain::net {
 
-// A LentBuffer is memory for packed bytes. Its end puts the memory aside for the next LentBuffer of the thread: of
-// thousands of connections, few have a packed payload on its way at a time.
+// A LentBuffer is memory for a payload's packed or sealed bytes. Its end puts the memory aside for the next LentBuffer
+// of the thread: of thousands of connections, few have such bytes on their way at a time.
 class LentBuffer {
  public:
   LentBuffer();

@@ -262,6 +262,37 @@ TEST_CASE("frames arrive whole and in order, both ways") {
   CHECK(server.accepted[0]->ended_by_peer());
 }
 
+TEST_CASE("keys change between frames, also while payloads go both ways") {
+  struct FewBytes {
+    FewBytes() { TlsStream::most_bytes_by_key = 256; }
+    ~FewBytes() { TlsStream::most_bytes_by_key = usual; }
+    const size_t usual = TlsStream::most_bytes_by_key;
+  } few;
+  Loop loop;
+  Server server(loop);
+  Client client(server, key_of('k'), greeting("client"));
+  REQUIRE(server.run_until([&] { return client.settled() && !server.accepted.empty(); }));
+  REQUIRE(client.connection);
+  Inbox inbox;
+  inbox.on_frame = server.inbox.on_frame = [&] { server.changed(); };
+  client.connection->start(inbox, [](const Error&) {});
+  std::vector<std::byte> large(most_frame_bytes);
+  std::mt19937 random(1);
+  for (std::byte& byte : large) byte = static_cast<std::byte>(random());
+  constexpr uint64_t kFrames = 40;
+  for (const ConnectionPtr& end : {client.connection, server.accepted[0]}) {
+    for (uint64_t i = 0; i < kFrames; ++i) {
+      end->send({5, 5, 1, i}, "small");
+      end->send_from({6, most_frame_bytes, 2, i}, large);
+    }
+  }
+  CHECK(
+      server.run_until([&] { return inbox.heads.size() == 2 * kFrames && server.inbox.heads.size() == 2 * kFrames; }));
+  CHECK(server.lost.empty());
+  CHECK(inbox.bytes == server.inbox.bytes);
+  CHECK(inbox.bytes.ends_with(std::string(reinterpret_cast<const char*>(large.data()), large.size())));
+}
+
 TEST_CASE("without the key nobody gets in") {
   Loop loop;
   Server server(loop);
