@@ -14,6 +14,7 @@
 #include "core/data/files/data_files.h"
 #include "core/data/files/file_pattern.h"
 #include "core/data/format_table.h"
+#include "core/data/formats/hdf5.h"
 #include "core/data/job_data.h"
 #include "core/formats/program/program.h"
 #include "core/job/spec/data_formats.h"
@@ -86,7 +87,13 @@ struct DataFacts {
 
 // A pattern stands for shards of tokens: one data set.
 spec::DataSection find_shards(const std::string& pattern) {
-  const std::string first = data::files_like(pattern).front();
+  const std::vector<std::string> files = data::files_like(pattern);
+  for (const std::string& file : files) {
+    if (!fs::is_regular_file(file))
+      throw Error::make(Fault::usage, "{}: stands for several data sets, and {} is no file", pattern, file)
+          .advise("give one folder, or a pattern of token files");
+  }
+  const std::string& first = files.front();
   spec::DataSection section = data::recognise(absolute(first));
   if (section.format != spec::DataFormat::tokens)
     throw Error::make(Fault::usage, "{}: stands for several files, and {} holds no tokens", pattern, first)
@@ -393,12 +400,15 @@ void fit_built_in(spec::JobSpec& job, const DataFacts& data, const data::Dataset
 // The job's name, and that of the folder of its runs: of shards "fineweb_train_*.bin" it is "fineweb_train".
 std::string name_of(const fs::path& data) {
   const fs::path last = data.has_filename() ? data : data.parent_path();
-  std::string name = last.stem().string();
-  name = name.substr(0, name.find_first_of("*?["));
-  name = name.substr(0, name.find_last_not_of("_-.") + 1);
-  if (!name.empty()) return name;
-  const std::string folder = last.parent_path().filename().string();
-  return folder.empty() ? "tokens" : folder;
+  if (!data::is_file_pattern(data.string())) return last.stem().string();
+  const auto whole_part = [](std::string name) {
+    name = name.substr(0, name.find_first_of("*?["));
+    return name.substr(0, name.find_last_not_of("_-.") + 1);
+  };
+  std::string name = whole_part(last.stem().string());
+  for (fs::path folder = last.parent_path(); name.empty() && folder.has_filename(); folder = folder.parent_path())
+    name = whole_part(folder.filename().string());
+  return name.empty() ? "tokens" : name;
 }
 
 // The last mini-batch of an epoch would be a single sample, which batch normalisation may refuse.
@@ -422,7 +432,7 @@ spec::Starter starter_job(const InitWords& given) {
   spec::Starter starter{.name = {}, .data = job.data, .model = job.model};
   starter.name = name_of(format.is_code ? spec::CodePlace(job.data.file).file : job.data.path);
   if (words.model.empty() && !format.is_code) {
-    if (job.data.format == spec::DataFormat::hdf5) (void)open_data(job);  // refuses what is no images and labels
+    if (job.data.format == spec::DataFormat::hdf5) data::require_labelled_images(job.data.path);
     return starter;
   }
 

@@ -251,6 +251,28 @@ TEST_CASE("init makes a pattern of token files one data set, with a name that a 
   CHECK(estrain({"init", folder / "none_*.bin"}).says("no file has a name like this pattern"));
   folder.write("a1.txt", "in the beginning"), folder.write("a2.txt", "in the end");
   CHECK(estrain({"init", folder / "a?.txt"}).says("a1.txt holds no tokens"));
+  fs::create_directories(folder / "sh/a"), fs::create_directories(folder / "sh/b");
+  for (const char* name : {"sh/a/1.bin", "sh/b/2.bin"}) folder.write(name, shard);
+  CHECK(estrain({"init", folder / "sh/[ab]"}).says("sh/a is no file"));
+  REQUIRE(estrain({"init", folder / "sh/*/*.bin", "--output", folder / "sh.toml"}).code == 0);
+  CHECK(read_file(folder / "sh.toml").find("[job]\nname = \"sh\"") != std::string::npos);
+  folder.write("web[1].bin", shard);  // a name, no pattern
+  REQUIRE(estrain({"init", folder / "web[1].bin", "--output", folder / "web.toml"}).code == 0);
+  CHECK(read_file(folder / "web.toml").find("[job]\nname = \"web[1]\"") != std::string::npos);
+}
+
+TEST_CASE("init takes images of any layout: the spec's key says which, once there is a spec") {
+  const ScratchFolder folder;
+  h5::File file = h5::File::create(folder / "train.h5");
+  const std::vector<uint8_t> pixels(10 * 32 * 32 * 3);
+  const std::vector<int64_t> labels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  file.root().create_dataset("images", h5::Type::u8, {10, 32, 32, 3}).write(h5::Type::u8, pixels.data());
+  file.root().create_dataset("labels", h5::Type::i64, {10}).write(h5::Type::i64, labels.data());
+  file.close();
+  const Ended written = estrain({"init", folder / "train.h5", "--output", folder / "job.toml"});
+  INFO(written.shown());
+  CHECK(written.code == 0);
+  CHECK(estrain({"check", folder / "job.toml"}).says("data.layout = \"nhwc\""));
 }
 
 TEST_CASE("init refuses arrays that no built-in network takes, and columns, and says what does") {

@@ -62,7 +62,7 @@ h5::Dataset labelled_part(const h5::Group& root, const char* name, const std::st
   if (root.contains(name)) return root.dataset(name);
   throw Error::make(Fault::mismatch, "{}: has no dataset {}; it has: {}", path, name, names_in(root))
       .advise(fmt::format("{}; arrays of other names are for a network of your own, whose forward names them: "
-                          "--model net.py:build",
+                          "`estrain init DATA --model net.py:build` writes such a job",
                           kHdf5Advice));
 }
 
@@ -249,6 +249,11 @@ class Hdf5Format : public Format {
 const Format& hdf5_format() {
   static const Hdf5Format format;
   return format;
+}
+
+void require_labelled_images(const std::string& path) {
+  const h5::Group root = h5::File::open(path).root();
+  for (const char* name : {"images", "labels"}) labelled_part(root, name, path);
 }
 
 }  // namespace estrain::data

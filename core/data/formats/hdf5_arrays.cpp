@@ -278,12 +278,15 @@ int64_t samples_of(const Array& array, const h5::Group& root) {
 }  // namespace
 
 std::string names_in(const h5::Group& root) {
+  constexpr size_t kMostNames = 20;
   std::vector<std::string> names;
   for (const h5::Child& child : root.children()) {
     if (child.kind == h5::Child::Kind::dataset) names.push_back(child.name);
-    if (names.size() == 20) break;
   }
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+  if (names.empty()) return "none at its root";
+  const size_t more = names.size() - std::min(names.size(), kMostNames);
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 Elements elements_of(const h5::Dataset& data, h5::Type as, const DataFile& file) {

@@ -19,6 +19,7 @@ namespace estrain::data {
 namespace {
 
 constexpr std::string_view kLengths = "_lengths", kMask = "_mask";
+
 template <typename T>
 std::optional<std::vector<std::byte>> exactly(double value) {
   if constexpr (std::is_integral_v<T>) {

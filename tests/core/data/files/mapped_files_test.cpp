@@ -72,7 +72,7 @@ TEST_CASE("pages that are released leave the memory, and are read anew") {
   const std::span<const std::byte> half = file.bytes.first(kLarge / 2 + 1);
   release_pages(half);
   CHECK(bytes_of_files() - before < kLarge * 6 / 10);
-  release_pages(file.bytes);
+  release_pages(file.bytes.subspan(1));  // from the page of its first byte
   CHECK(bytes_of_files() - before < kLarge / 10);
   CHECK(count(file.bytes) == kLarge);
 }
