@@ -175,38 +175,38 @@ std::string unfit_module(const std::vector<ArrayForm>& wanted, const std::vector
   return "head.*";
 }
 
-// Returns the advice where a file does not fit. `in_file`: all arrays of the file.
+// Returns the advice where a file does not fit. `in_file`: all arrays of the file, after model.init_prefix.
 std::string fitting_advice(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found,
-                           const std::vector<ArrayForm>& in_file) {
+                           const std::vector<ArrayForm>& in_file, const std::set<std::string>& model_names) {
   const std::string fitting = fitting_prefix(wanted, in_file);
   if (!fitting.empty())
     return fmt::format("names begin otherwise in the file: try model.init_prefix = [\"{}\"]", fitting);
-  std::set<std::string> names;
-  for (const ArrayForm& want : wanted) names.insert(want.path);
   const bool is_strange =
-      std::ranges::none_of(in_file, [&](const ArrayForm& form) { return names.contains(form.path); });
+      std::ranges::none_of(in_file, [&](const ArrayForm& form) { return model_names.contains(form.path); });
   if (is_strange && !in_file.empty())
     return fmt::format(
-        "no name of the file is one of the model's: after model.init_prefix, which changes how names begin, "
+        "no name of the file, as model.init_prefix (if it is given) makes names begin, is one of the model's; "
         "the file has {}{}",
         in_file.front().path, in_file.size() > 1 ? fmt::format(" and {} more", in_file.size() - 1) : "");
   return fmt::format("model.init_match takes a part, such as [\"*\", \"!{}\"]; all else keeps its values from the seed",
                      unfit_module(wanted, found));
 }
 
-// `in_file`: all arrays of the file, of which `found` are to be taken.
+// `in_file`: all arrays of the file, of which `found` are to be taken. `model_names`: all names of the model.
 void require_fit(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found,
-                 const std::vector<ArrayForm>& in_file) {
+                 const std::vector<ArrayForm>& in_file, const std::set<std::string>& model_names) {
   try {
     require_same_arrays(wanted, found);
   } catch (const Error& error) {
-    throw Error(error.fault(), error.message()).advise(fitting_advice(wanted, found, in_file));
+    throw Error(error.fault(), error.message()).advise(fitting_advice(wanted, found, in_file, model_names));
   }
 }
 
 TakenWeights read_foreign(const WeightsFile& source, const FirstWeights& from, const StateLayout& layout,
                           std::byte* state) {
   std::vector<WantedName> names = names_to_read(layout, source);
+  std::set<std::string> model_names;
+  for (const WantedName& name : wanted_names(layout)) model_names.insert(name.name);
   require_use(from.match, wanted_names(layout));
   if (!from.match.empty()) keep_taken(names, from.match);
   const std::vector<ArrayForm> wanted = wanted_forms(layout, names);
@@ -222,7 +222,7 @@ TakenWeights read_foreign(const WeightsFile& source, const FirstWeights& from, c
       return true;
     });
   }
-  require_fit(wanted, found, in_file);
+  require_fit(wanted, found, in_file, model_names);
   std::set<size_t> done;
   for (const WantedName& name : names) {
     const StateTensor& tensor = layout.tensors[name.tensor];
@@ -248,9 +248,12 @@ std::string TakenWeights::words() const {
 }
 
 TakenWeights read_model(const FirstWeights& from, const StateLayout& layout, std::byte* state) {
-  if (std::filesystem::is_directory(from.path))
+  std::error_code ignored;  // a path that cannot be looked at is told of when the file is opened
+  if (std::filesystem::is_directory(from.path, ignored))
     throw Error::make(Fault::mismatch, "{}: a folder, not a file of weights", from.path)
-        .advise("give the file in it, such as model.safetensors or model.safetensors.index.json");
+        .advise(
+            "give the file in it, such as model.safetensors, model.safetensors.index.json, or a run's "
+            "checkpoints/latest");
   if (from.match.empty() && from.prefix.empty() && is_checkpoint(from.path)) {
     CheckpointFile::open(from.path).read_state(layout, state, StatePart::model);
     return {.tensors = static_cast<size_t>(std::ranges::count_if(layout.tensors, of_model, &StateTensor::role))};

@@ -152,6 +152,10 @@ TEST_CASE("names begin otherwise in the file: removed, exchanged, added; the adv
   CHECK(same.message().find("both become x.weight") != std::string::npos);
   const Error strange = error_of([&] { network.read({.path = file, .match = {"body.*"}, .prefix = {"enk.=body."}}); });
   CHECK(strange.advice().find("the file has enc.0.weight and 3 more") != std::string::npos);
+  file = written({"body.0.weight", "body.1.weight", "x.weight", "body.1.mean"});
+  CHECK(advised(file, {"head.*"}).find("no name of the file") == std::string::npos);
+  std::filesystem::create_symlink("loop", folder / "loop");
+  CHECK(error_of([&] { network.read({.path = folder / "loop"}); }).fault() == Fault::io);
   const Error is_folder = error_of([&] { network.read({.path = folder.path()}); });
   CHECK(is_folder.message().find("a folder, not a file of weights") != std::string::npos);
 }
