@@ -85,7 +85,7 @@ TEST_CASE("a job whose evaluations get no better ends early, at one step whereve
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
   CHECK(
-      ended.says("ended early: evaluations in a row without improvement: 2 (early_stop.patience); to train on: "
+      ended.says("ended early: early_stop.patience = 2 is used up; with more of it a resume trains on, such as "
                  "--resume --set early_stop.patience=4"));
   const auto evaluations = evaluations_of(run);
   const auto loss = &record::EvaluationRecord::loss;

@@ -180,7 +180,7 @@ TEST_CASE("a LightningModule trains by its steps, and what they log becomes term
   const Ended written = exported(net, {"--output", files.folder.path(), "--seed", "21"});
   INFO(written.shown());
   REQUIRE(written.code == 0);
-  CHECK(written.says("named arrays of the data need input, target for the parts of the mini-batch"));
+  CHECK(written.says("name the arrays of the data input, target: the parts of the mini-batch"));
   CHECK(written.says("training_step logs penalty, right: train.terms = [\"penalty\", \"right\"] keeps it"));
   CHECK(written.says("validation_step logs val_right: train.metrics = [\"val_right\"] keeps it"));
   CHECK(written.says("lr is logged as float and not kept"));

@@ -590,7 +590,7 @@ def tell_parts(module, batch):
     """What the data call the parts of a LightningModule's mini-batch."""
     if not hasattr(batch, "items"):
         names = list(inspect.signature(module.forward).parameters)
-        say(f"named arrays of the data need {', '.join(names)} for the parts of the mini-batch")
+        say(f"name the arrays of the data {', '.join(names)}: the parts of the mini-batch")
 
 
 def tell_logged(module):

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,10 +33,21 @@ CheckpointFile state_of(const std::string& subject) {
       .advise("give a run directory (it holds job.toml) or one of its checkpoints/step-*.h5");
 }
 
-// Without the place of the copied run, which the user does not know.
-std::string without(std::string text, const std::string& place) {
-  for (size_t at = text.find(place); at != text.npos; at = text.find(place)) text.erase(at, place.size());
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
   return text;
+}
+
+// Returns the advice of a launch in `folder` for the user of the evaluation: without the lines about the copied run,
+// which is removed.
+std::string advice_of(const std::string& words, const std::string& folder) {
+  std::string advice;
+  std::istringstream lines(words);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(folder) == line.npos) advice += (advice.empty() ? "" : "\n") + line;
+  }
+  return replaced(advice, "`estrain train --resume --set", "`estrain evaluate` with `--set");
 }
 
 // The launch's last words: what follows "estrain: " in its log, the reason and the advice. `folder`: of the launch.
@@ -46,8 +59,7 @@ Error failure_of(const ChildEnd& end, const std::string& log, const std::string&
     return Error::make(Fault::peer, "the evaluation ended with {}", end.text()).advise(text);
   const std::string words = text.substr(at + mark.size());
   const size_t line = std::min(words.find('\n'), words.size());
-  const std::string message = without(words.substr(0, line), folder + ": ");
-  const std::string advice = words.substr(std::min(line + 1, words.size()));
+  const std::string message = replaced(replaced(words.substr(0, line), folder + ": ", ""), folder + "/", "");
   if (message.starts_with("the spec has changed"))
     return Error(Fault::peer, message)
         .advise("`estrain evaluate --set` takes keys that define no bits, such as data.test_path and train.eval_batch")
@@ -56,7 +68,9 @@ Error failure_of(const ChildEnd& end, const std::string& log, const std::string&
     return Error(Fault::peer, message)
         .advise("put the files back as they were, or evaluate with other files: `estrain evaluate` with --accept-data")
         .exiting_with(end.code);
-  return Error(Fault::peer, message).advise(advice.substr(0, advice.find_last_not_of('\n') + 1)).exiting_with(end.code);
+  return Error(Fault::peer, message)
+      .advise(advice_of(words.substr(std::min(line + 1, words.size())), folder))
+      .exiting_with(end.code);
 }
 
 StartRequest launch_for(const EvaluationRequest& request, const CheckpointFile& from, const std::string& folder) {

@@ -107,7 +107,7 @@ int Ending::report_finish() {
   run_.journal.log("finished", {{"step", run_.trained()}, {"early", early}});
   if (early)
     run_.journal.note(
-        fmt::format("ended early: evaluations in a row without improvement: {} (early_stop.patience); to train on: "
+        fmt::format("ended early: early_stop.patience = {} is used up; with more of it a resume trains on, such as "
                     "--resume --set early_stop.patience={}",
                     run_.spec.early_stop.patience, 2 * run_.spec.early_stop.patience));
   run_.journal.note(fmt::format("done: {} in {}, state in {}/latest", counted(run_.trained(), "step"),
