@@ -286,7 +286,7 @@ torch::Tensor UsersModel::compute_loss(const MiniBatch& batch) {
   const bool is_mixed = loss_ == spec::Loss::cross_entropy && target_ && !target_->is_named &&
                         batch.target.is_floating_point() && batch.target.dim() == 2;
   if (is_mixed) require_images_alone(sources());
-  const torch::Tensor loss = telling_values(batch, [&] {
+  torch::Tensor loss = telling_values(batch, [&] {
     const std::vector<torch::Tensor> given = train_outputs(batch);
     if (is_mixed) require_same_classes(given.front(), batch.target);
     give_terms(given);

@@ -73,7 +73,7 @@ void define_operators() {
   library.def("returned(Tensor[] tensors) -> ()", [](Tensors tensors) { crossing().returned = std::move(tensors); });
   library.def("names() -> str[]", [] { return crossing().names; });
   library.def("announce(str kind, str[] names, Tensor[] tensors) -> ()",
-              [](std::string kind, Names names, Tensors tensors) {
+              [](const std::string& kind, Names names, Tensors tensors) {
                 crossing().announced[kind] = {std::move(names), std::move(tensors)};
               });
   library.def("entering(str module) -> ()", [](std::string module) {

@@ -129,7 +129,7 @@ Tensor PinnedConvolutions::compute(const ConvolutionProblem& shape, const Operan
     plan.run({operands.x.data_ptr(), operands.w.data_ptr(), operands.y.data_ptr()}, workspace,
              c10::cuda::getCurrentCUDAStream().stream());
   };
-  const Tensor out = operands.result(shape.pass);
+  Tensor out = operands.result(shape.pass);
   pinned::ConvolutionPlan* plan = plans_.plan_for(shape, out, run);
   if (plan == nullptr) return {};
   plans_.run_with_workspace(*plan, [&](void* workspace) { run(*plan, out, workspace); });

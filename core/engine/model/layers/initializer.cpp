@@ -20,25 +20,25 @@ torch::Tensor Initializer::allocate(torch::IntArrayRef shape, torch::Dtype dtype
   return at::empty(shape, at::TensorOptions(dtype));
 }
 
-void Initializer::fill(torch::Tensor tensor, double value) {
+void Initializer::fill(const torch::Tensor& tensor, double value) {
   if (!generator_) return;
   at::NoGradGuard no_grad;
   tensor.fill_(value);
 }
 
-void Initializer::uniform(torch::Tensor tensor, double low, double high) {
+void Initializer::uniform(const torch::Tensor& tensor, double low, double high) {
   if (!generator_) return;
   at::NoGradGuard no_grad;
   tensor.uniform_(low, high, generator_);
 }
 
-void Initializer::normal(torch::Tensor tensor, double std) {
+void Initializer::normal(const torch::Tensor& tensor, double std) {
   if (!generator_) return;
   at::NoGradGuard no_grad;
   tensor.normal_(0, std, generator_);
 }
 
-void Initializer::torch_default(torch::Tensor weight, torch::Tensor bias) {
+void Initializer::torch_default(const torch::Tensor& weight, const torch::Tensor& bias) {
   const double slope = std::sqrt(5.0);
   const double gain = std::sqrt(2.0 / (1 + slope * slope));
   const double bound = std::sqrt(3.0) * (gain / std::sqrt(static_cast<double>(fan_in(weight))));
@@ -48,7 +48,7 @@ void Initializer::torch_default(torch::Tensor weight, torch::Tensor bias) {
   uniform(bias, -bias_bound, bias_bound);
 }
 
-void Initializer::kaiming_normal_fan_out(torch::Tensor weight) {
+void Initializer::kaiming_normal_fan_out(const torch::Tensor& weight) {
   normal(weight, std::sqrt(2.0) / std::sqrt(static_cast<double>(fan_out(weight))));
 }
 

@@ -25,16 +25,16 @@ class Initializer {
   // Uninitialised memory on the CPU; one of the functions below fills the memory.
   torch::Tensor allocate(torch::IntArrayRef shape, torch::Dtype dtype = torch::kFloat) const;
 
-  void fill(torch::Tensor tensor, double value);
-  void uniform(torch::Tensor tensor, double low, double high);
-  void normal(torch::Tensor tensor, double std);
+  void fill(const torch::Tensor& tensor, double value);
+  void uniform(const torch::Tensor& tensor, double low, double high);
+  void normal(const torch::Tensor& tensor, double std);
 
   // The default of torch.nn.Linear and torch.nn.Conv2d: U(-b, b) with b = 1 / sqrt(fan_in), computed for weights by
   // kaiming_uniform_(a = sqrt(5)), which rounds differently. `bias` may be undefined.
-  void torch_default(torch::Tensor weight, torch::Tensor bias);
+  void torch_default(const torch::Tensor& weight, const torch::Tensor& bias);
 
   // kaiming_normal_(mode = "fan_out", nonlinearity = "relu"), for torchvision's convolutions.
-  void kaiming_normal_fan_out(torch::Tensor weight);
+  void kaiming_normal_fan_out(const torch::Tensor& weight);
 
  private:
   explicit Initializer(std::optional<at::Generator> generator) : generator_(std::move(generator)) {}

@@ -17,8 +17,7 @@ torch::Tensor Classifier::compute_loss(const MiniBatch& batch) {
   const torch::Tensor target = batch.target.is_floating_point() ? batch.target : batch.target.reshape(-1);
   const std::optional<torch::Tensor> weights = class_weights(logits);
   const int64_t reduction = loss_wanted().sums ? at::Reduction::Sum : at::Reduction::Mean;
-  const torch::Tensor loss =
-      at::cross_entropy_loss(logits, target, weights, reduction, ignored_class, label_smoothing_);
+  torch::Tensor loss = at::cross_entropy_loss(logits, target, weights, reduction, ignored_class, label_smoothing_);
   if (loss_wanted().sums) give(total_weight(target, weights));
   return loss;
 }

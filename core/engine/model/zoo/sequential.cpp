@@ -42,12 +42,12 @@ Mlp::Mlp(Initializer& init, const MlpOptions& options, double label_smoothing)
   int64_t inputs = options.features;
   for (size_t i = 0; i < widths.size(); ++i) {
     auto linear = layers->register_module(std::to_string(i), std::make_shared<Linear>(init, inputs, widths[i]));
-    add_layer(std::move(linear), i, i + 1 == widths.size());
+    add_layer(linear, i, i + 1 == widths.size());
     inputs = widths[i];
   }
 }
 
-void Mlp::add_layer(std::shared_ptr<Linear> linear, size_t index, bool is_last) {
+void Mlp::add_layer(const std::shared_ptr<Linear>& linear, size_t index, bool is_last) {
   add_block("layers." + std::to_string(index), [this, linear, index, is_last](const torch::Tensor& x) {
     const torch::Tensor y = linear->forward(index == 0 ? x.flatten(1) : x);
     return is_last ? y : at::dropout(y.relu_(), dropout_, is_training());

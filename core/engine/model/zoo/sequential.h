@@ -24,7 +24,7 @@ class Mlp : public Classifier {
   Mlp(Initializer& init, const MlpOptions& options, double label_smoothing);
 
  private:
-  void add_layer(std::shared_ptr<Linear> linear, size_t index, bool is_last);
+  void add_layer(const std::shared_ptr<Linear>& linear, size_t index, bool is_last);
 
   double dropout_;
 };

@@ -86,7 +86,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const Tensor q = by_tokens(query), k = by_tokens(key), v = by_tokens(value);
     portable::Attention attention = describe(q, k, v, settings);
     if (settings.dropout > 0) attention.dropout.stream = next_random_call({});
-    const Tensor y = new_output(query, settings.dropout);
+    Tensor y = new_output(query, settings.dropout);
     const Tensor statistics = new_floats({attention.batch, attention.heads, attention.queries, 2}, q);
     portable::attention(attention, {output(y), statistics.mutable_data_ptr<float>()},
                         execution_on(q, k, v, settings.mask));
@@ -140,7 +140,7 @@ Tensor with_batch(const Tensor& x) {
 Tensor additive(const Tensor& mask, const Tensor& query) {
   if (!mask.defined()) return mask;
   const Tensor lowest = at::scalar_tensor(-std::numeric_limits<float>::infinity(), query.options());
-  const Tensor added = mask.scalar_type() == at::kBool ? at::where(mask, at::zeros_like(lowest), lowest) : mask;
+  Tensor added = mask.scalar_type() == at::kBool ? at::where(mask, at::zeros_like(lowest), lowest) : mask;
   if (query.dim() <= 4) return added;
   std::vector<int64_t> sizes = query.sizes().vec();
   sizes[sizes.size() - 2] = mask.size(-2);

@@ -62,7 +62,7 @@ std::pair<int64_t, int64_t> extent_of(const Tensor& index) {
 
 // Returns indices of a dimension of `size`; a negative index counts from the dimension's end.
 Tensor wrapped(const Tensor& index, int64_t size) {
-  const Tensor whole = index.to(at::kLong);
+  Tensor whole = index.to(at::kLong);
   if (whole.is_cpu() && whole.numel() > 0 && extent_of(whole).first >= 0) return whole;
   return at::where(at::lt(whole, 0), at::add(whole, size), whole);
 }
@@ -137,7 +137,7 @@ Tensor last_ones(const Tensor& values, const Places& places) {
 bool is_mask(const IndexList& indices) {
   int64_t given = 0;
   bool mask = false;
-  for (const std::optional<Tensor>& index : indices) {
+  for (const std::optional<Tensor> index : indices) {
     if (!index || !index->defined()) continue;
     ++given;
     mask = index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;

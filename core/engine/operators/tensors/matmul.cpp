@@ -105,7 +105,7 @@ class MatmulFunction : public torch::autograd::Function<MatmulFunction> {
     const Tensor x = ready(a), y = ready(b);
     std::vector<int64_t> sizes = a.sizes().vec();
     sizes.back() = b.size(-1);
-    const Tensor product = new_floats(sizes, a);
+    Tensor product = new_floats(sizes, a);
     multiply_into(product, x, y);
     context->save_for_backward({a, b});
     return product;

@@ -22,6 +22,9 @@ using at::Tensor;
 using Generator = std::optional<at::Generator>;
 namespace portable = kernels::portable;
 
+// LibTorch calls an operator by the types of its schema: generators come by value.
+// NOLINTBEGIN(performance-unnecessary-value-param)
+
 // Draws into `self` with arbitrary strides: element i in logical order gets number i.
 template <typename Draw>
 Tensor& fill(const char* name, Tensor& self, Draw draw) {
@@ -146,6 +149,8 @@ Tensor dropout(const Tensor& input, double p, bool train) {
   if (!train || p == 0 || input.numel() == 0) return input;
   return std::get<0>(at::native_dropout(input, p, true));
 }
+
+// NOLINTEND(performance-unnecessary-value-param)
 
 }  // namespace
 

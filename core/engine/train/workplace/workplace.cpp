@@ -57,10 +57,8 @@ void switch_in(Workplace& place, VirtualRank rank, Step step) {
 
 BoundModel::BoundModel(const Network& network, const StatePlaces& places, comm::JobMemory& memory,
                        device::ComputeDevice& device)
-    : network_(network),
-      places_(places),
+    : places_(places),
       memory_(memory),
-      device_(device),
       parameters_(device.mirror(places.model.parameters_bytes(), MirrorUse::read_only)),
       buffers_(device.mirror(places.model.buffers_bytes(), MirrorUse::written)) {
   for (const Step step : {Step(0), Step(1)}) device.expect_copies(memory.state_of(step), places.bytes);

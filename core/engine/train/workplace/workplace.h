@@ -48,10 +48,8 @@ class BoundModel {
   void put_buffers(const ResidentState& state, Step step);
 
  private:
-  const Network& network_;
   const StatePlaces& places_;
   comm::JobMemory& memory_;
-  device::ComputeDevice& device_;
   const ResidentState* resident_ = nullptr;
   std::unique_ptr<device::Mirror> parameters_, buffers_;
   at::Tensor buffer_bytes_;  // all of buffers_
