@@ -598,10 +598,9 @@ class SlowMeetings {
     REQUIRE(job_.stop().code == 0);
     job_.launcher().wait();
     const int64_t last = last_step(job_.run()) + 1;
-    const Words steps = with(never_, {"--set", "train.steps=" + std::to_string(last)});
-    const Words rest = {"train", "--resume", "--run", job_.run(), "--devices", "cpu"};
-    REQUIRE(estrain(with(rest, with(kMixedD2, {"--set", "train.steps=" + std::to_string(last)}))).code == 0);
-    CHECK(difference(train_in_another_order(folder_, spec_, "cpu", with(kMixedD2, steps)), job_.run()).text == "");
+    const Words more = with(kMixedD2, {"--set", "train.steps=" + std::to_string(last)});
+    REQUIRE(estrain(with({"train", "--resume", "--run", job_.run(), "--devices", "cpu"}, more)).code == 0);
+    CHECK(difference(train_in_another_order(folder_, spec_, "cpu", with(more, never_)), job_.run()).text == "");
     CHECK(metric_steps(job_.run()) == first_steps(last));
   }
 

@@ -13,8 +13,8 @@
 #include "core/hosts/exchange/shared_parts.h"
 #include "core/hosts/exchange/state_shares.h"
 #include "core/hosts/exchange/wire.h"
-#include "core/state/checkpoint/state/manifest.h"
 #include "tests/core/hosts/pretended_connection.h"
+#include "tests/core/hosts/small_memory.h"
 
 namespace estrain::hosts {
 namespace {
@@ -25,17 +25,7 @@ class CourierOf {
  public:
   CourierOf(const std::string& own, const std::vector<std::string>& others, int64_t floats = 5)
       : own_(own), memory(fd_.get()) {
-    checkpoint::Manifest manifest;
-    manifest.layout.append(checkpoint::Role::parameter, "p", "", checkpoint::DType::f32, {floats});
-    comm::MemoryPlan wanted;
-    wanted.manifest = manifest.to_json();
-    wanted.state_bytes = wanted.gradient_bytes = manifest.layout.bytes;
-    wanted.ests = static_cast<int64_t>(others.size()) + 1;
-    wanted.parameters = 1;
-    wanted.digests = 1;
-    wanted.ring_records = 8;
-    memory.lay_out(wanted);
-    memory.set_ready();
+    lay_out_small(memory, static_cast<int64_t>(others.size()) + 1, floats);
     net::Greeting greeting;
     greeting.host = own;
     courier = std::make_unique<Courier>(

@@ -10,9 +10,9 @@
 
 #include "core/base/files/unique_fd.h"
 #include "core/hosts/agents/job_facts.h"
-#include "core/state/checkpoint/state/manifest.h"
 #include "tests/contains.h"
 #include "tests/core/hosts/pretended_connection.h"
+#include "tests/core/hosts/small_memory.h"
 
 namespace estrain::hosts {
 namespace {
@@ -24,17 +24,7 @@ constexpr Nanoseconds kLookTick = 10ms;
 // A host of a job of three, of one EST each.
 struct OpeningHost {
   explicit OpeningHost(const std::string& own) : own_name(own), memory(fd.get()) {
-    checkpoint::Manifest manifest;
-    manifest.layout.append(checkpoint::Role::parameter, "p", "", checkpoint::DType::f32, {5});
-    comm::MemoryPlan wanted;
-    wanted.manifest = manifest.to_json();
-    wanted.state_bytes = wanted.gradient_bytes = manifest.layout.bytes;
-    wanted.ests = 3;
-    wanted.parameters = 1;
-    wanted.digests = 1;
-    wanted.ring_records = 8;
-    memory.lay_out(wanted);
-    memory.set_ready();
+    lay_out_small(memory, 3);
     net::Greeting greeting;
     greeting.host = own;
     links.emplace(

@@ -11,10 +11,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/unique_fd.h"
-#include "core/state/checkpoint/state/manifest.h"
 #include "core/state/comm/job_memory.h"
 #include "core/state/comm/stage_control.h"
 #include "tests/core/hosts/pretended_connection.h"
+#include "tests/core/hosts/small_memory.h"
 
 namespace estrain::hosts {
 namespace {
@@ -53,16 +53,7 @@ TEST_CASE("a host sends beats to its coordinator ten times a second, and tries a
 struct BeatingHost {
   explicit BeatingHost(const std::string& own)
       : links(loop, options_of(own)), beats(links, holding, stage, own.empty()) {
-    checkpoint::Manifest manifest;
-    manifest.layout.append(checkpoint::Role::parameter, "p", "", checkpoint::DType::f32, {5});
-    comm::MemoryPlan wanted;
-    wanted.manifest = manifest.to_json();
-    wanted.state_bytes = wanted.gradient_bytes = manifest.layout.bytes;
-    wanted.ests = 4;
-    wanted.parameters = wanted.digests = 1;
-    wanted.ring_records = 8;
-    memory.lay_out(wanted);
-    memory.set_ready();
+    lay_out_small(memory, 4);
     comm::StageControl(memory).open();
     HostPlan plan;
     plan.stage = 7;
@@ -106,7 +97,7 @@ struct BeatingHost {
   Heartbeats beats;
 };
 
-// What the host says of its workers.
+// Returns the frame by which the host tells the coordinator about its workers.
 Pretended::Frame beat_of(BeatingHost& host) {
   const auto coordinator = std::make_shared<Pretended>(0, "");
   host.links.take(coordinator);

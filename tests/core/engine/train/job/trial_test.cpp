@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/engine/device/cpu.h"
@@ -26,22 +27,36 @@ spec::JobSpec job_of(const std::string& model) {
                           "test");
 }
 
+// A job on the CPU with the portable kernels, as a worker has it before the trial.
+struct TriedJob {
+  explicit TriedJob(spec::JobSpec of)
+      : spec(std::move(of)),
+        data(data::open(spec.data, spec.model.context, 0, spec.model.classes)),
+        job(spec, data, true) {
+    job.network().model().train();
+  }
+  std::vector<operators::OperatorUse> scan(const data::LoadedBatch& batch) {
+    return scan_operators({job, hooks, cpu}, batch, portable.names());
+  }
+
+  spec::JobSpec spec;
+  data::DataPair data;
+  device::CpuDevice cpu;
+  operators::PortableOperators portable{cpu};
+  TrainingJob job;
+  est::GradientHooks hooks{job.network().parameters(), cpu};
+};
+
 TEST_CASE("every model of the zoo is covered at D2") {
   for (const char* model : {"mlp", "lenet", "resnet18", "resnet50", "vgg11", "gpt"}) {
     CAPTURE(model);
-    const spec::JobSpec spec = job_of(model);
-    const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
-    device::CpuDevice cpu;
-    const operators::PortableOperators portable(cpu);
-    TrainingJob job(spec, data, true);
-    est::GradientHooks hooks(job.network().parameters(), cpu);
-    job.network().model().train();
-    const auto uses = scan_operators({job, hooks, cpu}, job.samples().first_batch(), portable.names());
+    TriedJob tried(job_of(model));
+    const auto uses = tried.scan(tried.job.samples().first_batch());
     CHECK_NOTHROW(refuse_uncovered(uses));
     const bool replaced = std::ranges::any_of(
         uses, [](const auto& use) { return use.coverage == operators::Coverage::replaced && !use.layers.empty(); });
     CHECK(replaced);
-    REQUIRE(job.timetable().evaluates());
+    REQUIRE(tried.job.timetable().evaluates());
     CHECK(
         std::ranges::any_of(uses, [](const auto& use) { return use.name == "aten::argmax"; }));  // only in evaluations
   }
@@ -50,17 +65,12 @@ TEST_CASE("every model of the zoo is covered at D2") {
 TEST_CASE("at D2 mixed images are tried as they are trained and as they are evaluated, with their labels") {
   spec::JobSpec spec = job_of("mlp");
   spec.data.mixup = 0.5;
-  const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
-  device::CpuDevice cpu;
-  const operators::PortableOperators portable(cpu);
-  TrainingJob job(spec, data, true);
-  est::GradientHooks hooks(job.network().parameters(), cpu);
-  job.network().model().train();
-  const data::LoadedBatch batch = job.samples().first_batch();
+  TriedJob tried(spec);
+  const data::LoadedBatch batch = tried.job.samples().first_batch();
   REQUIRE(batch.mix());
-  CHECK(as_tensors(batch, cpu).target.sizes() == torch::IntArrayRef({2, 10}));
-  CHECK(as_evaluated_tensors(batch, cpu).target.sizes() == torch::IntArrayRef({2}));
-  const auto uses = scan_operators({job, hooks, cpu}, batch, portable.names());
+  CHECK(as_tensors(batch, tried.cpu).target.sizes() == torch::IntArrayRef({2, 10}));
+  CHECK(as_evaluated_tensors(batch, tried.cpu).target.sizes() == torch::IntArrayRef({2}));
+  const auto uses = tried.scan(batch);
   CHECK_NOTHROW(refuse_uncovered(uses));
   CHECK(std::ranges::any_of(uses, [](const auto& use) { return use.name == "aten::argmax"; }));
 }
