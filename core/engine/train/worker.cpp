@@ -201,8 +201,8 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
   return left;
 }
 
-// Returns the order to prepare an exchange, if the order waits in the socket. Call this only within a
-// stage, when the launcher sends a worker no other order.
+// Returns the order to prepare an exchange, if the order waits in the socket. Call this function only within
+// a stage, when the launcher sends a worker no other order.
 std::optional<comm::ExchangeOrder> receive_in_stage(comm::WorkersOwnChannel& launcher) {
   comm::WorkerOrder order;
   if (launcher.receive(&order, std::chrono::milliseconds(0)) != comm::Received::message) return std::nullopt;

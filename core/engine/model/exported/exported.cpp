@@ -147,7 +147,7 @@ void in_pieces(const ProgramFiles& files, const StoredTensor& stored, const Use&
   for (size_t at = 0; at < stored.bytes.size(); at += kPiece) {
     const std::span<const std::byte> piece = stored.bytes.subspan(at, std::min(kPiece, stored.bytes.size() - at));
     use(at, piece);
-    if (files.read != nullptr) files.read(piece);
+    if (files.release != nullptr) files.release(piece);
   }
 }
 
@@ -187,7 +187,7 @@ void check_parameter(const ProgramFiles& files, const Program& program, const St
 std::unique_ptr<Program> read_program(const ProgramFiles& files, std::span<const std::byte> file,
                                       const std::string& path) {
   auto program = std::make_unique<Program>(program::read_program(file, path));
-  if (files.read != nullptr) files.read(file);  // the checksums cover all bytes
+  if (files.release != nullptr) files.release(file);  // the checksums cover all bytes
   return program;
 }
 

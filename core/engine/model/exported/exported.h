@@ -40,7 +40,7 @@ struct ProgramFiles {
   c10::Device device = c10::kCPU;  // which runs the model
   // Called for parts of the files that have been read, so that their pages leave the memory, and a load needs memory
   // for the weights once. Null: never.
-  void (*read)(std::span<const std::byte> part) = nullptr;
+  void (*release)(std::span<const std::byte> part) = nullptr;
 };
 
 class Exported : public UsersModel {

@@ -15,7 +15,7 @@ namespace estrain::train {
 // Returns tensors for work queued after this call. The tensors may point into `batch`. So `batch` must outlive the
 // tensors, every graph built on the tensors, and the next ComputeDevice::finish().
 model::MiniBatch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device);
-// The same mini-batch as an evaluation gets one: with its labels, even if its images are mixed.
+// Returns the tensors of an evaluation: the target has the samples' labels, even if the images are mixed.
 model::MiniBatch as_evaluated_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device);
 
 struct DeviceBatch {

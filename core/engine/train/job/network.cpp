@@ -55,7 +55,7 @@ model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<d
           .label_smoothing = spec.train.label_smoothing,
           .precision = spec.job.precision,
           .device = device == nullptr ? c10::Device(c10::kCPU) : device->torch_device(),
-          .read = data::release_pages};
+          .release = data::release_pages};
 }
 
 std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const JobSamples& samples,

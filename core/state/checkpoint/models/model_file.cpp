@@ -205,9 +205,10 @@ void require_fit(const std::vector<ArrayForm>& wanted, const std::vector<ArrayFo
 TakenWeights read_foreign(const WeightsFile& source, const FirstWeights& from, const StateLayout& layout,
                           std::byte* state) {
   std::vector<WantedName> names = names_to_read(layout, source);
+  const std::vector<WantedName> all_names = wanted_names(layout);
   std::set<std::string> model_names;
-  for (const WantedName& name : wanted_names(layout)) model_names.insert(name.name);
-  require_use(from.match, wanted_names(layout));
+  for (const WantedName& name : all_names) model_names.insert(name.name);
+  require_use(from.match, all_names);
   if (!from.match.empty()) keep_taken(names, from.match);
   const std::vector<ArrayForm> wanted = wanted_forms(layout, names);
   std::vector<ArrayForm> found = converted_forms(source.forms, wanted);
