@@ -172,7 +172,7 @@ std::vector<Array> arrays_of(const SampleShape& shape) {
   for (const SampleShape::Field& part : shape.parts) {
     arrays.push_back({.name = part.name,
                       .dims = part.dims,
-                      .is_whole = part.type < program::Type::f16 || part.type == program::Type::boolean,
+                      .is_whole = part.type < program::ScalarType::f16 || part.type == program::ScalarType::boolean,
                       .is_derived = part.is_derived});
     if (part.is_ragged) arrays.back().dims[0] = kAnySize;
   }
@@ -209,7 +209,7 @@ ModelFacts look_at_program(const spec::ModelSection& model, const std::string& n
   }
   if (!program.first_output) return facts;
   facts.gives_loss = program.first_output->empty();
-  for (const program::Size& size : *program.first_output) facts.output.push_back(size.number);
+  for (const program::SymInt& size : *program.first_output) facts.output.push_back(size.number);
   return facts;
 }
 

@@ -30,8 +30,8 @@ using checkpoint::CheckpointFile;
 using checkpoint::DType;
 using checkpoint::ModelFormat;
 using checkpoint::StateTensor;
+using program::ScalarType;
 using program::StoredTensor;
-using program::Type;
 
 // `estrain weights --format pt2`: a run's weights in the file of a program of the model: the program for evaluations
 // (model.eval_file), or the trained program (model.file) if the job has no evaluation program.
@@ -46,18 +46,18 @@ struct WrittenProgram {
 };
 
 // The type of a program's tensor in a checkpoint.
-DType dtype_of(Type type) {
+DType dtype_of(ScalarType type) {
   switch (type) {
-    case Type::f32:
+    case ScalarType::f32:
       return DType::f32;
-    case Type::f64:
+    case ScalarType::f64:
       return DType::f64;
-    case Type::i64:
+    case ScalarType::i64:
       return DType::i64;
-    case Type::i32:
+    case ScalarType::i32:
       return DType::i32;
-    case Type::u8:
-    case Type::boolean:
+    case ScalarType::u8:
+    case ScalarType::boolean:
       return DType::u8;
     default:
       break;

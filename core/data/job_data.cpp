@@ -29,7 +29,7 @@ std::vector<FileName> program_names(const spec::ModelSection& model) {
   return names;
 }
 
-constexpr program::Type kAnyClass = program::Type::i64;
+constexpr program::ScalarType kAnyClass = program::ScalarType::i64;
 
 void add(ModelInputs& inputs, const program::UserInput& input) {
   if (std::ranges::find(inputs, input.name, &program::UserInput::name) == inputs.end()) inputs.push_back(input);

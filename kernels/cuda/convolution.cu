@@ -126,8 +126,8 @@ void require_size(int64_t elements) {
     throw std::invalid_argument("a convolution of 2^31 positions, filter or image elements");
 }
 
-Image image_of(const float* data, int64_t channels, int64_t all_channels, int64_t height, int64_t width,
-               const Positions& positions, int64_t row_stride, int64_t column_stride, const Term* terms) {
+ImageOperand image_of(const float* data, int64_t channels, int64_t all_channels, int64_t height, int64_t width,
+                      const Positions& positions, int64_t row_stride, int64_t column_stride, const Term* terms) {
   const int64_t plane = height * width;
   require_size(channels * plane);
   return {data,
@@ -141,24 +141,24 @@ Image image_of(const float* data, int64_t channels, int64_t all_channels, int64_
           terms,
           positions.of(kTileSteps)};
 }
-Image input_image(const Convolution& s, const float* x, const Term* terms) {
+ImageOperand input_image(const Convolution& s, const float* x, const Term* terms) {
   return image_of(x, channels_of(s).in, s.channels_in, s.height, s.width, {s.output_height(), s.output_width()},
                   s.stride_height, s.stride_width, terms);
 }
 
 // Returns whether the convolution has a single tap, inside the image at every position.
-bool is_plain(const std::vector<Tap>& rows, const std::vector<Tap>& columns, const Image& image) {
+bool is_plain(const std::vector<Tap>& rows, const std::vector<Tap>& columns, const ImageOperand& image) {
   if (rows.size() != 1 || columns.size() != 1) return false;
   const int64_t row = rows[0].distance, column = columns[0].distance;
   return row >= 0 && row + (image.positions.rows - 1) * image.row_stride < image.height && column >= 0 &&
          column + (image.positions.columns - 1) * image.column_stride < image.width;
 }
 // Returns whether positions and elements correspond one to one, in the same order.
-bool is_dense(const Image& image) {
+bool is_dense(const ImageOperand& image) {
   return image.positions.rows == image.height && image.positions.columns == image.width && image.row_stride == 1 &&
          image.column_stride == 1;
 }
-PositionLanes plain_lanes(const Image& image, const Tap& row, const Tap& column) {
+PositionLanes plain_lanes(const ImageOperand& image, const Tap& row, const Tap& column) {
   const int64_t plane = int64_t{image.height} * image.width;
   const float* const data = image.data + int64_t{row.distance} * image.width + column.distance;
   const bool quads = is_dense(image) && in_quads(data, 1, plane);
@@ -214,7 +214,8 @@ void backward_phase(const Convolution& s, int64_t row_phase, int64_t column_phas
                            0,
                            whole_image && in_quads(dx, 1, plane)};
   const ProductSizes product = {s.groups, channels.in, s.batch * inputs.rows * inputs.columns};
-  Image image = image_of(dy, channels.out, s.channels_out, s.output_height(), s.output_width(), inputs, 1, 1, nullptr);
+  ImageOperand image =
+      image_of(dy, channels.out, s.channels_out, s.output_height(), s.output_width(), inputs, 1, 1, nullptr);
   if (is_plain(rows, columns, image)) {
     const int64_t tap = rows[0].tap * s.filter_width + columns[0].tap;
     const Strided<false> filters = {w + tap, taps, channels.in * taps, group,
@@ -262,7 +263,7 @@ void convolution_forward(const Convolution& s, const float* x, const float* w, c
   const TermSizes sizes = input_terms(s, rows.size(), columns.size());
   const int64_t filter = channels.in * s.filter_height * s.filter_width;
   require_size(channels.out * filter);
-  Image image = input_image(s, x, nullptr);
+  ImageOperand image = input_image(s, x, nullptr);
   const ImageOutput out = {y,
                            channels.out * positions,
                            s.channels_out * positions,
@@ -312,7 +313,7 @@ void convolution_backward_filter(const Convolution& s, const float* x, const flo
     fill(dw, s.channels_out * filter, 0, execution);  // taps without an output
   if (sizes.count() == 0 || channels.out == 0 || s.batch * positions == 0) return;
   const Channels gradients = {dy, channels.out * positions, s.channels_out * positions, positions};
-  Image image = input_image(s, x, nullptr);
+  ImageOperand image = input_image(s, x, nullptr);
   const ProductSizes product = {s.groups, channels.out, sizes.count()};
   const char* const name = "convolution_backward_filter";
   if (is_plain(rows, columns, image) && is_dense(image) && sizes.count() == filter) {

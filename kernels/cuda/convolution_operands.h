@@ -43,7 +43,7 @@ struct Positions {
 };
 
 // An image, read at position * stride + the term's distance; +0 outside.
-struct Image {
+struct ImageOperand {
   const float* data;
   int64_t group_stride, image_stride;
   int32_t height, width;
@@ -73,7 +73,7 @@ struct Image {
 };
 
 // Each thread has one lane, the same in every tile.
-struct ImageByPosition : Image {
+struct ImageByPosition : ImageOperand {
   __device__ ImageOrigin lane(int64_t l) const { return origin(positions.of(l)); }
   __device__ Term step(int64_t k) const { return terms[k]; }
   __device__ float at(const ImageOrigin& lane, const Term& step) const { return read(lane, step); }
@@ -139,7 +139,7 @@ struct StepEach {
   float values[kEach];
 };
 
-struct ImageByTerm : Image {
+struct ImageByTerm : ImageOperand {
   __device__ Term lane(int64_t l) const { return terms[l]; }
   __device__ ImageOrigin step(int64_t k) const { return origin(positions.of(k)); }
   __device__ float at(const Term& lane, const ImageOrigin& step) const { return read(step, lane); }
@@ -161,7 +161,7 @@ struct ImageByTerm : Image {
 #pragma unroll
         for (int i = 0; i < at_once; ++i) some[i] = terms[(begin + i) * Each::kLanesAtOnce];
 #pragma unroll
-        for (int i = 0; i < at_once; ++i) this->values[begin + i] = x.Image::read(origin, some[i]);
+        for (int i = 0; i < at_once; ++i) this->values[begin + i] = x.ImageOperand::read(origin, some[i]);
       }
       x.positions.advance(next_, x.tile_step);
     }

@@ -97,7 +97,7 @@ void free_optimizer(optim::Optimizer* optimizer) { delete optimizer; }
 // "name|sizes" lines, for a parameter of these sizes.
 const char* slots_of(const optim::Optimizer* optimizer, const int64_t* sizes, size_t dims) {
   answer.clear();
-  for (const optim::Slot& slot : optimizer->slots(0, {sizes, sizes + dims}))
+  for (const optim::SlotShape& slot : optimizer->slots(0, {sizes, sizes + dims}))
     answer += fmt::format("{}|{}\n", slot.name, fmt::join(slot.sizes, " "));
   return answer.c_str();
 }
@@ -109,7 +109,7 @@ void optimizer_update_whole(const optim::Optimizer* optimizer, int64_t updates_b
                             size_t dims, float* gradient, float* parameter, float* const* slots) {
   const std::vector<int64_t> shape(sizes, sizes + dims);
   std::vector<at::Tensor> tensors;
-  for (const optim::Slot& slot : optimizer->slots(0, shape))
+  for (const optim::SlotShape& slot : optimizer->slots(0, shape))
     tensors.push_back(at::from_blob(slots[tensors.size()], slot.sizes, at::kFloat));
   train::update_whole(optimizer->whole_settings(0, updates_before, lr), at::from_blob(parameter, shape, at::kFloat),
                       at::from_blob(gradient, shape, at::kFloat), tensors);

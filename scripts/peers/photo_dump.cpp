@@ -124,7 +124,7 @@ void dump_batches(Reader& reader, const std::string& path, int64_t count) {
   options.seed = seed;
   if (real("mixup") + real("cutmix") > 0)
     options.mixing = Mixing({real("mixup"), real("cutmix"), seed, shape.height, shape.width, reader.set.classes()});
-  const Sampler sampler(reader.set.size(), number("ests"), number("batch"), true, false, seed);
+  const EpochSampler sampler(reader.set.size(), number("ests"), number("batch"), true, false, seed);
   Loader loader(reader.set, sampler, {VirtualRank(0), VirtualRank(number("ests"))}, Step(0), options);
   std::ofstream out(path, std::ios::binary);
   for (int64_t i = 0; i < count; ++i) {

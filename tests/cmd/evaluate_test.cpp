@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 template <typename T>
 std::vector<T> elements(const std::string& path, const std::string& name, h5::Type type) {
-  const h5::Dataset dataset = h5::File::open(path).root().dataset(name);
+  const h5::DatasetObject dataset = h5::File::open(path).root().dataset(name);
   std::vector<T> values(static_cast<size_t>(dataset.elements()));
   dataset.read(type, values.data());
   return values;

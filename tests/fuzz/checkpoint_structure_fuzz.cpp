@@ -70,7 +70,7 @@ void add_dataset(h5::Group& root, Recipe& recipe) {
   const std::string path = folder + "/" + recipe.name() + (nested ? "/" + recipe.name() : "");
   accepts([&] {
     if (root.contains(path)) return;
-    h5::Dataset dataset = root.create_dataset(path, recipe.type(), recipe.shape());
+    h5::DatasetObject dataset = root.create_dataset(path, recipe.type(), recipe.shape());
     // The digest of elements that are all zero.
     if (recipe.often()) dataset.set_u64("digest", recipe.often() ? 0 : static_cast<uint64_t>(recipe.number()));
   });
@@ -100,7 +100,7 @@ std::vector<Extent> extents_of(const h5::Group& root) {
 
 std::string cook(FuzzedDataProvider& input) {
   Recipe recipe(input);
-  h5::Image image = h5::Image::create({.user_block = 1024});
+  h5::FileImage image = h5::FileImage::create({.user_block = 1024});
   std::vector<Extent> extents;
   {
     h5::Group root = image.root();

@@ -40,7 +40,7 @@ struct StoredImages {
 
 // How the dataset `images` of the file `path` holds images, by data.layout. Without data.layout, a shape of images of a
 // few pixels with many channels is refused if the opposite layout would mean usual images.
-StoredImages stored_images(const h5::Dataset& images, spec::ImageOrder order, const std::string& path) {
+StoredImages stored_images(const h5::DatasetObject& images, spec::ImageOrder order, const std::string& path) {
   const std::vector<int64_t>& shape = images.shape();
   const size_t rank = shape.size();
   if (rank != 3 && rank != 4) throw wrong(path, "images has shape " + h5::shape_text(shape));
@@ -58,7 +58,7 @@ StoredImages stored_images(const h5::Dataset& images, spec::ImageOrder order, co
 }
 
 // The dataset `images` or `labels`.
-h5::Dataset labelled_part(const h5::Group& root, const char* name, const std::string& path) {
+h5::DatasetObject labelled_part(const h5::Group& root, const char* name, const std::string& path) {
   if (root.contains(name)) return root.dataset(name);
   throw Error::make(Fault::mismatch, "{}: has no dataset {}; it has: {}", path, name, names_in(root))
       .advise(fmt::format("{}; arrays of other names are for a network of your own, whose forward names them: "
@@ -67,7 +67,7 @@ h5::Dataset labelled_part(const h5::Group& root, const char* name, const std::st
 }
 
 // All labels of the file `path`.
-std::vector<int64_t> hdf5_labels(const h5::Dataset& labels, const std::string& path) {
+std::vector<int64_t> hdf5_labels(const h5::DatasetObject& labels, const std::string& path) {
   if (labels.shape().size() != 1 || !is_integer(labels.type()))
     throw wrong(path, fmt::format("labels is not a list of integers, but {} {}", h5::type_name(labels.type()),
                                   h5::shape_text(labels.shape())));
@@ -80,7 +80,7 @@ std::vector<int64_t> hdf5_labels(const h5::Dataset& labels, const std::string& p
 std::unique_ptr<ImageTable> read_hdf5_images(const DataFile& file, spec::ImageOrder order) {
   const std::string& path = file.path;
   const h5::Group root = h5::File::open(path).root();
-  const h5::Dataset images = labelled_part(root, "images", path), labels = labelled_part(root, "labels", path);
+  const h5::DatasetObject images = labelled_part(root, "images", path), labels = labelled_part(root, "labels", path);
   const StoredImages stored = stored_images(images, order, path);
   const std::vector<int64_t> values = hdf5_labels(labels, path);
   if (images.shape()[0] != static_cast<int64_t>(values.size()))
@@ -94,7 +94,7 @@ std::unique_ptr<ImageTable> read_hdf5_images(const DataFile& file, spec::ImageOr
 
 void scan_hdf5_images(const h5::File& file, spec::ImageOrder order, ScannedSet& set, std::vector<Finding>& findings) {
   note_file(findings, file.path(), [&] {
-    const h5::Dataset images = labelled_part(file.root(), "images", file.path());
+    const h5::DatasetObject images = labelled_part(file.root(), "images", file.path());
     const ImageLayout layout = stored_images(images, order, file.path()).layout;
     set.files.back().images = images.shape()[0];
     set.layout = layout;
@@ -194,10 +194,10 @@ void require_unchanged(const std::vector<DataFile>& files) {
 
 // The inputs of a module in Python are not known before the module is built: the module is offered all arrays.
 ModelInputs offered_inputs(const std::string& path) {
-  constexpr program::Type any_class = program::Type::i64;
+  constexpr program::ScalarType any_class = program::ScalarType::i64;
   ModelInputs inputs;
   for (const std::string& name : array_names(path))
-    inputs.push_back({.name = name, .type = name == "images" ? program::Type::f32 : any_class, .sizes = {}});
+    inputs.push_back({.name = name, .type = name == "images" ? program::ScalarType::f32 : any_class, .sizes = {}});
   return inputs;
 }
 

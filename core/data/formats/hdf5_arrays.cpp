@@ -17,7 +17,7 @@
 namespace estrain::data {
 namespace {
 
-uint64_t bytes_of(const h5::Dataset& data, h5::Type as) {
+uint64_t bytes_of(const h5::DatasetObject& data, h5::Type as) {
   return static_cast<uint64_t>(data.elements()) * h5::type_size(as);
 }
 
@@ -29,7 +29,7 @@ uint64_t size_with_sources(const std::string& path) {
 
 // Unwritten chunks take no space, so a small file can declare more data than fit into memory. But deflate, the
 // strongest filter in use, shrinks data at most to 1/1032.
-void require_stored(const h5::Dataset& data, const std::string& path) {
+void require_stored(const h5::DatasetObject& data, const std::string& path) {
   constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
   const uint64_t announced = bytes_of(data, data.type());
   if (announced <= small || announced / most_per_byte <= std::filesystem::file_size(path)) return;
@@ -40,7 +40,7 @@ void require_stored(const h5::Dataset& data, const std::string& path) {
       .advise("it was never filled, or is damaged");
 }
 
-void require_inside(const h5::Dataset& data, uint64_t offset, uint64_t size) {
+void require_inside(const h5::DatasetObject& data, uint64_t offset, uint64_t size) {
   const uint64_t bytes = bytes_of(data, data.type());
   if (offset <= size && bytes <= size - offset) return;
   throw Error::make(Fault::corrupt, "{}: truncated: it ends at byte {} of its file, the file at {}", data.where(),
@@ -48,7 +48,7 @@ void require_inside(const h5::Dataset& data, uint64_t offset, uint64_t size) {
       .advise("download the file again");
 }
 
-Elements read_elements(const h5::Dataset& data, h5::Type as) {
+Elements read_elements(const h5::DatasetObject& data, h5::Type as) {
   constexpr std::align_val_t alignment{64};
   auto* memory = static_cast<std::byte*>(::operator new(bytes_of(data, as), alignment));
   Elements elements = {{memory, [](const std::byte* p) { ::operator delete(const_cast<std::byte*>(p), alignment); }},
@@ -63,33 +63,33 @@ constexpr const char* kArrayAdvice =
     "each input of the program needs a dataset of its name at the file's root, the samples along its first dimension";
 
 struct ArrayType {
-  program::Type type;
+  program::ScalarType type;
   h5::Type read_as;
 };
 
 std::optional<ArrayType> array_type(h5::Type stored) {
   switch (stored) {
     case h5::Type::f32:
-      return ArrayType{program::Type::f32, stored};
+      return ArrayType{program::ScalarType::f32, stored};
     case h5::Type::f64:
-      return ArrayType{program::Type::f64, stored};
+      return ArrayType{program::ScalarType::f64, stored};
     case h5::Type::i8:
-      return ArrayType{program::Type::i8, stored};
+      return ArrayType{program::ScalarType::i8, stored};
     case h5::Type::i16:
-      return ArrayType{program::Type::i16, stored};
+      return ArrayType{program::ScalarType::i16, stored};
     case h5::Type::i32:
-      return ArrayType{program::Type::i32, stored};
+      return ArrayType{program::ScalarType::i32, stored};
     case h5::Type::i64:
-      return ArrayType{program::Type::i64, stored};
+      return ArrayType{program::ScalarType::i64, stored};
     case h5::Type::u8:
-      return ArrayType{program::Type::u8, stored};
+      return ArrayType{program::ScalarType::u8, stored};
     case h5::Type::u16:
-      return ArrayType{program::Type::i32, h5::Type::i32};
+      return ArrayType{program::ScalarType::i32, h5::Type::i32};
     case h5::Type::u32:
     case h5::Type::u64:
-      return ArrayType{program::Type::i64, h5::Type::i64};
+      return ArrayType{program::ScalarType::i64, h5::Type::i64};
     case h5::Type::boolean:
-      return ArrayType{program::Type::boolean, stored};
+      return ArrayType{program::ScalarType::boolean, stored};
     case h5::Type::other:
       break;
   }
@@ -176,14 +176,14 @@ Error unfit(const std::string& path, const std::string& what) {
 
 constexpr const char *kImages = "images", *kLabels = "labels";
 
-bool is_integer(program::Type type) { return type <= program::Type::i64; }
+bool is_integer(program::ScalarType type) { return type <= program::ScalarType::i64; }
 
-bool are_pictures(const h5::Dataset& data) {
+bool are_pictures(const h5::DatasetObject& data) {
   const bool has_type = data.type() == h5::Type::u8 || data.type() == h5::Type::f32;
   return has_type && (data.shape().size() == 3 || data.shape().size() == 4);
 }
 
-bool are_labels(const h5::Dataset& data) {
+bool are_labels(const h5::DatasetObject& data) {
   const std::optional<ArrayType> type = array_type(data.type());
   return type && is_integer(type->type) && data.shape().size() == 1;
 }
@@ -215,7 +215,7 @@ void require_offsets(const std::string& path, const std::string& name, std::span
 
 // Reads the offsets of the array `name` into `array`.
 void read_offsets(const DataFile& file, const h5::Group& root, const std::string& name, Array& array) {
-  const h5::Dataset data = root.dataset(offsets_of(name));
+  const h5::DatasetObject data = root.dataset(offsets_of(name));
   const std::optional<ArrayType> type = array_type(data.type());
   if (!type || !is_integer(type->type) || data.shape().size() != 1 || data.elements() == 0) {
     throw Error::make(Fault::mismatch, "{}: {} is {} {}, not a list of whole numbers, one more than there are samples",
@@ -242,7 +242,7 @@ Array read_array(const DataFile& file, const h5::Group& root, const std::string&
     if (std::optional<Array> derived = read_derived(file, root, name)) return std::move(*derived);
     throw unfit(file.path, fmt::format("lacks dataset {}, an input of the program; it has: {}", name, names_in(root)));
   }
-  const h5::Dataset data = root.dataset(name);
+  const h5::DatasetObject data = root.dataset(name);
   const std::optional<ArrayType> type = array_type(data.type());
   if (!type) throw unfit(file.path, name + " holds neither integers, booleans, float32 nor float64");
   if (data.shape().empty()) throw unfit(file.path, name + " is a single number instead of one per sample");
@@ -289,7 +289,7 @@ std::string names_in(const h5::Group& root) {
   return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-Elements elements_of(const h5::Dataset& data, h5::Type as, const DataFile& file) {
+Elements elements_of(const h5::DatasetObject& data, h5::Type as, const DataFile& file) {
   require_stored(data, file.path);
   const std::optional<uint64_t> offset = data.offset();
   if (!offset || as != data.type() || *offset % h5::type_size(as) != 0) return read_elements(data, as);
@@ -299,7 +299,7 @@ Elements elements_of(const h5::Dataset& data, h5::Type as, const DataFile& file)
   return {content.owner, content.data() + *offset};
 }
 
-void require_readable(const h5::Dataset& data, const std::string& path) {
+void require_readable(const h5::DatasetObject& data, const std::string& path) {
   require_stored(data, path);
   data.require_readable();
   if (const std::optional<uint64_t> offset = data.offset())
@@ -315,7 +315,7 @@ bool is_labelled_pictures(const std::string& path, const std::vector<program::Us
   for (const program::UserInput& input : inputs) {
     const bool is_picture = input.name == kImages, is_label = input.name == kLabels;
     if (!is_picture && !is_label && root.contains(input.name)) return false;
-    if (is_picture && input.type != program::Type::f32) return false;
+    if (is_picture && input.type != program::ScalarType::f32) return false;
     if (is_label && !is_integer(input.type)) return false;
     is_by_name |= is_picture || is_label;
   }
@@ -373,7 +373,7 @@ std::vector<std::string> array_names(const std::string& path) {
   int64_t most = 0;
   for (const h5::Child& child : root.children()) {
     if (child.kind != h5::Child::Kind::dataset || are_offsets(root, child.name)) continue;
-    const h5::Dataset data = root.dataset(child.name);
+    const h5::DatasetObject data = root.dataset(child.name);
     if (!array_type(data.type()) || data.shape().empty()) continue;
     found.emplace_back(child.name, stored_samples(root, child.name));
     most = std::max(most, found.back().second);

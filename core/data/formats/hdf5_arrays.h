@@ -34,12 +34,12 @@ struct Elements {
 
 // All elements of `data`, as `as`. Throws as require_readable(), and Fault::corrupt where HDF5 cannot read the
 // elements.
-Elements elements_of(const h5::Dataset& data, h5::Type as, const DataFile& file);
+Elements elements_of(const h5::DatasetObject& data, h5::Type as, const DataFile& file);
 
 // Checks as much of a dataset as is possible without reading the elements. `path`: the data file's. Throws
 // Fault::corrupt if the dataset declares more than the dataset's files can hold, or reaches beyond the end of a file;
 // Fault::mismatch for a missing filter.
-void require_readable(const h5::Dataset& data, const std::string& path);
+void require_readable(const h5::DatasetObject& data, const std::string& path);
 
 // Whether the file holds pictures and classes (hdf5.h) for a program with these inputs. The file has `images` and
 // `labels`, and the program takes no further array by name: no input has the name of another array. If an input has the

@@ -164,9 +164,9 @@ VocDataset::VocDataset(const DataFile& folder, const std::string& list, const sp
       takes_difficult_(section.difficult) {}
 
 SampleShape VocDataset::shape() const {
-  return SampleShape::fields({{"images", program::Type::f32, pixels_.shape().dims()},
-                              {"boxes", program::Type::f32, {most_boxes_, 4}},
-                              {"labels", program::Type::i64, {most_boxes_}}});
+  return SampleShape::fields({{"images", program::ScalarType::f32, pixels_.shape().dims()},
+                              {"boxes", program::ScalarType::f32, {most_boxes_, 4}},
+                              {"labels", program::ScalarType::i64, {most_boxes_}}});
 }
 
 void VocDataset::read(int64_t, const SampleDraw&, std::byte*, int64_t*) const {

@@ -61,9 +61,10 @@ Error users_error(const Json& reply) {
 
 bool is_failure(const Json& reply) { return reply.contains("traceback"); }
 
-program::Type type_named(const std::string& name) {
-  using program::Type;
-  for (const Type type : {Type::f32, Type::f64, Type::i8, Type::i16, Type::i32, Type::i64, Type::u8, Type::boolean})
+program::ScalarType type_named(const std::string& name) {
+  using program::ScalarType;
+  for (const ScalarType type : {ScalarType::f32, ScalarType::f64, ScalarType::i8, ScalarType::i16, ScalarType::i32,
+                                ScalarType::i64, ScalarType::u8, ScalarType::boolean})
     if (program::type_name(type) == name) return type;
   throw Error::make(Fault::bug, "data processes: unknown type {}", name);
 }
@@ -103,7 +104,8 @@ struct DataProcesses::SlotLayout {
 
   explicit SlotLayout(const SampleShape& shape) : arrays(shape.parts) {
     if (shape.kind != SampleShape::Kind::fields) {
-      const program::Type type = shape.kind == SampleShape::Kind::tokens ? program::Type::i64 : program::Type::f32;
+      const program::ScalarType type =
+          shape.kind == SampleShape::Kind::tokens ? program::ScalarType::i64 : program::ScalarType::f32;
       arrays.push_back({"input", type, shape.dims()});
     }
     for (const SampleShape::Field& array : arrays) {

@@ -9,7 +9,7 @@ namespace {
 
 class TrainingPlan : public BatchPlan {
  public:
-  TrainingPlan(const Sampler& sampler, EstRange ests, Step start, const LoaderOptions& options)
+  TrainingPlan(const EpochSampler& sampler, EstRange ests, Step start, const LoaderOptions& options)
       : sampler_(sampler), ests_(ests), seed_(options.seed), mixing_(options.mixing), step_(start), rank_(ests.begin) {
     if (ests.size() < 1 || ests.begin.value < 0 || ests.end.value > sampler.ests())
       throw Error::make(Fault::bug, "loader: ESTs {} to {} of {}", ests.begin, ests.end, sampler.ests());
@@ -39,7 +39,7 @@ class TrainingPlan : public BatchPlan {
   }
 
  private:
-  const Sampler& sampler_;
+  const EpochSampler& sampler_;
   EstRange ests_;
   uint64_t seed_;
   std::optional<Mixing> mixing_;
@@ -51,7 +51,8 @@ class TrainingPlan : public BatchPlan {
 
 }  // namespace
 
-Loader::Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Step start, const LoaderOptions& options)
+Loader::Loader(const Dataset& dataset, const EpochSampler& sampler, EstRange ests, Step start,
+               const LoaderOptions& options)
     : reader_(dataset, std::make_unique<TrainingPlan>(sampler, ests, start, options),
               {options.readers, options.prefetch, sampler.batch(), options.most_readers, options.most_prefetch,
                options.memory, options.pads_to_longest}) {}

@@ -34,7 +34,7 @@ struct LoaderOptions {
 class Loader {
  public:
   // `dataset` and `sampler` must outlive the loader.
-  Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Step start, const LoaderOptions& options);
+  Loader(const Dataset& dataset, const EpochSampler& sampler, EstRange ests, Step start, const LoaderOptions& options);
 
   // Waits for the next mini-batch. Throws errors from reading the mini-batch; Fault::bug beyond the last step.
   LoadedBatch next();

@@ -67,7 +67,7 @@ std::vector<double> hdf5_weights(const DataFile& file, const std::string& name) 
   const h5::Group root = h5::File::open(file.path).root();
   if (!root.contains(name))
     throw Error::make(Fault::mismatch, "{}: no dataset {}", file.path, name).advise(kWeightsAdvice);
-  const h5::Dataset data = root.dataset(name);
+  const h5::DatasetObject data = root.dataset(name);
   if (data.shape().size() != 1 || !data.numeric())
     throw Error::make(Fault::mismatch, "{}: {} is not a list of numbers", file.path, name).advise(kWeightsAdvice);
   data.require_readable();

@@ -34,23 +34,23 @@ std::optional<std::vector<std::byte>> exactly(double value) {
 }
 
 // An element of the type; nothing if the type does not have the value.
-std::optional<std::vector<std::byte>> element_of(program::Type type, double value) {
+std::optional<std::vector<std::byte>> element_of(program::ScalarType type, double value) {
   switch (type) {
-    case program::Type::f32:
+    case program::ScalarType::f32:
       return exactly<float>(value);
-    case program::Type::f64:
+    case program::ScalarType::f64:
       return exactly<double>(value);
-    case program::Type::i8:
+    case program::ScalarType::i8:
       return exactly<int8_t>(value);
-    case program::Type::i16:
+    case program::ScalarType::i16:
       return exactly<int16_t>(value);
-    case program::Type::i32:
+    case program::ScalarType::i32:
       return exactly<int32_t>(value);
-    case program::Type::i64:
+    case program::ScalarType::i64:
       return exactly<int64_t>(value);
-    case program::Type::u8:
+    case program::ScalarType::u8:
       return exactly<uint8_t>(value);
-    case program::Type::boolean:
+    case program::ScalarType::boolean:
       return value == 0 || value == 1 ? exactly<uint8_t>(value) : std::nullopt;
     default:
       return std::nullopt;
@@ -146,11 +146,11 @@ std::optional<DerivedArray> derived_array(const std::string& name,
     if (!name.ends_with(suffix)) continue;
     const std::string source = name.substr(0, name.size() - suffix.size());
     if (!is_ragged(source)) continue;
-    PaddedArray array{.field = {.name = name, .type = program::Type::i64, .dims = {}, .is_derived = true},
+    PaddedArray array{.field = {.name = name, .type = program::ScalarType::i64, .dims = {}, .is_derived = true},
                       .part = PaddedArray::Part::lengths};
     if (suffix == kMask) {
       array.part = PaddedArray::Part::mask;
-      array.field.type = program::Type::boolean;
+      array.field.type = program::ScalarType::boolean;
       array.field.dims = {0};
       array.field.is_ragged = true;
     }

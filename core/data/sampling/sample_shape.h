@@ -21,7 +21,7 @@ struct SampleShape {
   };
   struct Field {
     std::string name;
-    program::Type type;
+    program::ScalarType type;
     std::vector<int64_t> dims;  // of one sample
     // Samples have lengths of their own. dims[0] is the length of a mini-batch: for a data set, the longest.
     bool is_ragged = false;

@@ -35,7 +35,7 @@ std::vector<int64_t> wide(int64_t n, std::mt19937& twister) {
 
 }  // namespace
 
-Sampler::Sampler(const Options& options) : options_(options) {
+EpochSampler::EpochSampler(const Options& options) : options_(options) {
   const int64_t n = options_.dataset_size, ests = options_.ests, batch = options_.batch;
   const bool drop_last = options_.drop_last;
   const std::vector<batches::BatchChange>& changes = options_.changes;
@@ -58,10 +58,11 @@ Sampler::Sampler(const Options& options) : options_(options) {
       .advise(fmt::format("set data.batch to at most {}, or data.drop_last = false", each));
 }
 
-Sampler::Sampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last, uint64_t seed)
-    : Sampler(Options{dataset_size, ests, batch, shuffle, drop_last, seed, {}}) {}
+EpochSampler::EpochSampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last,
+                           uint64_t seed)
+    : EpochSampler(Options{dataset_size, ests, batch, shuffle, drop_last, seed, {}}) {}
 
-void Sampler::check_groups() const {
+void EpochSampler::check_groups() const {
   const int64_t per_class = options_.per_class;
   const int64_t each = samples_of_each(options_.dataset_size, options_.ests, 0);
   if (each < per_class) {
@@ -79,13 +80,13 @@ void Sampler::check_groups() const {
       .advise(fmt::format("set data.batch to at most {}, or a larger data.per_class", groups_->classes() * per_class));
 }
 
-std::vector<int64_t> Sampler::indices(Step step, VirtualRank rank) const {
+std::vector<int64_t> EpochSampler::indices(Step step, VirtualRank rank) const {
   std::vector<int64_t> samples(static_cast<size_t>(schedule_.batch_size(step)));
   indices(schedule_.cursor_at(step), rank, 0, samples);
   return samples;
 }
 
-void Sampler::indices(Cursor cursor, VirtualRank rank, int64_t first, std::span<int64_t> out) const {
+void EpochSampler::indices(Cursor cursor, VirtualRank rank, int64_t first, std::span<int64_t> out) const {
   if (groups_) return groups_->indices(cursor.epoch, place_of(cursor, rank, 0), first, out);
   const auto permutation = options_.shuffle || weighted_ ? order(cursor.epoch) : nullptr;
   int64_t position = place_of(cursor, rank, first);
@@ -96,7 +97,7 @@ void Sampler::indices(Cursor cursor, VirtualRank rank, int64_t first, std::span<
   }
 }
 
-std::shared_ptr<const Sampler::Order> Sampler::order(Epoch epoch) const {
+std::shared_ptr<const EpochSampler::Order> EpochSampler::order(Epoch epoch) const {
   std::lock_guard lock(mutex_);
   CachedOrder& cached = cache_[epoch.value & 1];
   if (!cached.order || cached.epoch != epoch) {
@@ -108,7 +109,7 @@ std::shared_ptr<const Sampler::Order> Sampler::order(Epoch epoch) const {
 }
 
 // With buckets, the list has a place for each sample of each EST.
-Sampler::Order Sampler::list_of(Epoch epoch) const {
+EpochSampler::Order EpochSampler::list_of(Epoch epoch) const {
   const uint64_t seed = options_.seed + static_cast<uint64_t>(epoch.value);
   Order list = weighted_ ? weighted_->draw(seed) : randperm(options_.dataset_size, seed);
   if (!buckets_) return list;

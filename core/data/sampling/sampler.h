@@ -48,7 +48,7 @@ constexpr int64_t samples_of_each(int64_t samples, int64_t ests, int64_t group) 
 }
 
 // Thread-safe: every member may be called from any thread.
-class Sampler {
+class EpochSampler {
  public:
   struct Options {
     int64_t dataset_size = 0;  // n
@@ -67,8 +67,8 @@ class Sampler {
 
   // Throws Fault::infeasible if an epoch would have no mini-batch: an empty data set, or drop_last with a batch larger
   // than an EST's share, now or after a change; or if a mini-batch needs more classes than have samples.
-  explicit Sampler(const Options& options);
-  Sampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last, uint64_t seed);
+  explicit EpochSampler(const Options& options);
+  EpochSampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last, uint64_t seed);
 
   int64_t ests() const { return options_.ests; }
   int64_t batch() const { return schedule_.largest_batch(); }            // size of the job's largest mini-batch

@@ -29,7 +29,7 @@ struct TokenShape {
 struct NamedShape {
   struct NamedField {
     std::string name;
-    program::Type type;
+    program::ScalarType type;
     std::vector<int64_t> dims;  // of one sample
     bool is_ragged = false;     // dims[0] is the longest sample's; each mini-batch has a length of its own
     double pad = 0;             // of a ragged array: what fills the end of a shorter sample

@@ -17,14 +17,14 @@ namespace estrain::model {
 
 OfferedTensor offered_input(const DataShape& shape) {
   if (const auto* image = std::get_if<ImageShape>(&shape))
-    return {program::Type::f32, {image->channels, image->height, image->width}};
-  if (const auto* vector = std::get_if<VectorShape>(&shape)) return {program::Type::f32, {vector->features}};
-  return {program::Type::i64, {std::get<TokenShape>(shape).context}};
+    return {program::ScalarType::f32, {image->channels, image->height, image->width}};
+  if (const auto* vector = std::get_if<VectorShape>(&shape)) return {program::ScalarType::f32, {vector->features}};
+  return {program::ScalarType::i64, {std::get<TokenShape>(shape).context}};
 }
 
 OfferedTensor offered_target(const DataShape& shape) {
-  if (const auto* tokens = std::get_if<TokenShape>(&shape)) return {program::Type::i64, {tokens->context}};
-  return {program::Type::i64, {}};
+  if (const auto* tokens = std::get_if<TokenShape>(&shape)) return {program::ScalarType::i64, {tokens->context}};
+  return {program::ScalarType::i64, {}};
 }
 
 const torch::Tensor& tensor_of(const MiniBatch& batch, const InputSource& source) {
@@ -47,8 +47,8 @@ std::string note_of_ranks(const std::string& call) {
 
 namespace {
 
-bool is_floating(program::Type type) {
-  using enum program::Type;
+bool is_floating(program::ScalarType type) {
+  using enum program::ScalarType;
   return type == f16 || type == bf16 || type == f32 || type == f64;
 }
 

@@ -34,7 +34,7 @@ namespace estrain::model {
 
 // A tensor of the data that may be an input of a model.
 struct OfferedTensor {
-  program::Type type;
+  program::ScalarType type;
   std::vector<int64_t> dims;  // of one sample; empty for a number
   bool is_ragged = false;     // dims[0] is the longest sample's; each mini-batch has a length of its own
 };

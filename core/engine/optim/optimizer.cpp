@@ -171,21 +171,21 @@ WholeSettings muon(const Update& u) {
 
 using Sizes = std::vector<int64_t>;
 
-std::vector<Slot> whole_moment_slots(const Sizes& sizes) { return {{"exp_avg", sizes}, {"exp_avg_sq", sizes}}; }
+std::vector<SlotShape> whole_moment_slots(const Sizes& sizes) { return {{"exp_avg", sizes}, {"exp_avg_sq", sizes}}; }
 
-std::vector<Slot> adafactor_slots(const Sizes& sizes) {
+std::vector<SlotShape> adafactor_slots(const Sizes& sizes) {
   if (sizes.size() < 2) return {{"variance", sizes}};
   Sizes rows = sizes, columns = sizes;
   rows.back() = columns[sizes.size() - 2] = 1;
   return {{"row_var", rows}, {"col_var", columns}};
 }
 
-std::vector<Slot> muon_slots(const Sizes& sizes) { return {{"momentum_buffer", sizes}}; }
+std::vector<SlotShape> muon_slots(const Sizes& sizes) { return {{"momentum_buffer", sizes}}; }
 
 // A WholeRule is the Rule of an optimizer that updates whole parameters.
 struct WholeRule {
   OptimizerKind kind;
-  std::vector<Slot> (*slots)(const Sizes&);
+  std::vector<SlotShape> (*slots)(const Sizes&);
   WholeSettings (*settings)(const Update&);
 };
 
@@ -221,10 +221,10 @@ const spec::OptimizerSection& Optimizer::section_of(const GroupSettings& group) 
   return group.kind == section_.name ? section_ : with_defaults_[static_cast<size_t>(group.kind)];
 }
 
-std::vector<Slot> Optimizer::slots(size_t parameter, const std::vector<int64_t>& sizes) const {
+std::vector<SlotShape> Optimizer::slots(size_t parameter, const std::vector<int64_t>& sizes) const {
   const GroupSettings& group = groups_.settings(parameter);
   if (const WholeRule* whole = whole_rule_of(group.kind)) return whole->slots(sizes);
-  std::vector<Slot> slots;
+  std::vector<SlotShape> slots;
   for (const std::string_view name : rule_of(group.kind).slots(section_of(group), group))
     slots.push_back({name, sizes});
   return slots;

@@ -68,12 +68,12 @@ struct Muon {
 
 using WholeSettings = std::variant<Lamb, Adafactor, Muon>;
 
-// A Slot is an array of the optimizer's state for a parameter.
-struct Slot {
+// A SlotShape describes an array of the optimizer's state for a parameter.
+struct SlotShape {
   std::string_view name;
   std::vector<int64_t> sizes;
 
-  bool operator==(const Slot&) const = default;
+  bool operator==(const SlotShape&) const = default;
 };
 
 class Optimizer {
@@ -85,7 +85,7 @@ class Optimizer {
 
   // Returns the slots of a parameter of these sizes, at most kernels::most_slots, in the order of the settings' slots.
   // The slots of a parameter that is updated in pieces have the parameter's sizes.
-  std::vector<Slot> slots(size_t parameter, const std::vector<int64_t>& sizes) const;
+  std::vector<SlotShape> slots(size_t parameter, const std::vector<int64_t>& sizes) const;
   // Throws Fault::spec, naming parameters, if an optimizer does not take the parameters that the spec gives it.
   void require_fit(const std::vector<std::string>& names, const std::vector<std::vector<int64_t>>& sizes) const;
 

@@ -178,7 +178,7 @@ void try_largest_update(const TrainingJob& job) {
   if (!largest) return;
   std::vector<torch::Tensor> slots;
   const std::vector<int64_t> sizes = parameters[*largest].sizes().vec();
-  for (const optim::Slot& slot : optimizer.slots(*largest, sizes)) slots.push_back(torch::zeros(slot.sizes));
+  for (const optim::SlotShape& slot : optimizer.slots(*largest, sizes)) slots.push_back(torch::zeros(slot.sizes));
   update_whole(optimizer.whole_settings(*largest, 0, 0), torch::zeros(sizes), torch::zeros(sizes), slots);
 }
 

@@ -33,7 +33,7 @@ std::vector<int64_t> shape_of(hid_t dataset, const std::string& where) {
 
 }  // namespace
 
-Dataset::Dataset(Handle id, std::string where) : Object(std::move(id), std::move(where)) {
+DatasetObject::DatasetObject(Handle id, std::string where) : Object(std::move(id), std::move(where)) {
   shape_ = shape_of(id_.get(), where_);
   const Handle stored(check(H5Dget_type(id_.get()), Fault::corrupt, where_), H5Tclose);
   const H5T_class_t kind = H5Tget_class(stored.get());
@@ -43,12 +43,12 @@ Dataset::Dataset(Handle id, std::string where) : Object(std::move(id), std::move
   native_ = type_ == Type::boolean || (type_ != Type::other && H5Tequal(stored.get(), native_type(type_)) > 0);
 }
 
-int64_t Dataset::elements() const {
+int64_t DatasetObject::elements() const {
   return std::accumulate(shape_.begin(), shape_.end(), int64_t{1}, std::multiplies<>());
 }
 
 // Only a contiguous dataset has an offset; a chunked, compact, external or unallocated dataset has no offset.
-std::optional<uint64_t> Dataset::offset() const {
+std::optional<uint64_t> DatasetObject::offset() const {
   quiet();
   if (!native_ || elements() == 0) return std::nullopt;
   const haddr_t at = H5Dget_offset(id_.get());
@@ -56,7 +56,7 @@ std::optional<uint64_t> Dataset::offset() const {
   return at;
 }
 
-std::string Dataset::file() const {
+std::string DatasetObject::file() const {
   quiet();
   const ssize_t length = check(H5Fget_name(id_.get(), nullptr, 0), Fault::corrupt, where_);
   std::string name(static_cast<size_t>(length) + 1, '\0');
@@ -65,19 +65,19 @@ std::string Dataset::file() const {
   return name;
 }
 
-void Dataset::require_readable() const {
+void DatasetObject::require_readable() const {
   quiet();
   h5::require_filters(id_.get(), where_);
 }
 
-void Dataset::read(Type as, void* out) const {
+void DatasetObject::read(Type as, void* out) const {
   require_readable();
   if (!numeric_) throw Error::make(Fault::mismatch, "{}: holds no numbers", where_);
   if (elements() == 0) return;
   check(H5Dread(id_.get(), native_type(as), H5S_ALL, H5S_ALL, H5P_DEFAULT, out), Fault::corrupt, where_);
 }
 
-void Dataset::read_rows(Type as, int64_t first, int64_t count, void* out) const {
+void DatasetObject::read_rows(Type as, int64_t first, int64_t count, void* out) const {
   require_readable();
   if (!numeric_) throw Error::make(Fault::mismatch, "{}: holds no numbers", where_);
   if (shape_.empty() || first < 0 || count < 0 || first > shape_[0] - count)
@@ -96,7 +96,7 @@ void Dataset::read_rows(Type as, int64_t first, int64_t count, void* out) const 
         where_);
 }
 
-void Dataset::write(Type from, const void* elements_in) {
+void DatasetObject::write(Type from, const void* elements_in) {
   quiet();
   if (elements() == 0) return;
   check(H5Dwrite(id_.get(), native_type(from), H5S_ALL, H5S_ALL, H5P_DEFAULT, elements_in), Fault::io, where_);

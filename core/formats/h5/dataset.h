@@ -15,7 +15,7 @@
 
 namespace estrain::h5 {
 
-class Dataset : public Object {
+class DatasetObject : public Object {
  public:
   const std::vector<int64_t>& shape() const { return shape_; }  // empty: a scalar
   int64_t elements() const;
@@ -42,7 +42,7 @@ class Dataset : public Object {
 
  private:
   friend class Group;
-  Dataset(Handle id, std::string where);
+  DatasetObject(Handle id, std::string where);
 
   std::vector<int64_t> shape_;
   Type type_ = Type::other;

@@ -2,7 +2,7 @@
 // An HDF5 file on disk.
 //
 //   File file = File::open("train.h5");
-//   Dataset images = file.root().dataset("images");     // shape(), type(), offset(), read_rows()
+//   DatasetObject images = file.root().dataset("images");     // shape(), type(), offset(), read_rows()
 //
 // Objects keep their file open. HDF5 has a global lock: a File may be used by one thread at a time, different
 // Files by several threads, without a gain in speed. Errors: Fault::io if the file cannot be opened, created or

@@ -129,7 +129,7 @@ Group Group::group(const std::string& name) const {
   return {{id, H5Gclose}, path_of(name)};
 }
 
-Dataset Group::dataset(const std::string& name) const {
+DatasetObject Group::dataset(const std::string& name) const {
   quiet();
   (void)take_link_refusal();  // of another call
   Handle id(H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT), H5Dclose);
@@ -144,7 +144,7 @@ Group Group::create_group(const std::string& name) {
   return {{check(id, Fault::io, path_of(name)), H5Gclose}, path_of(name)};
 }
 
-Dataset Group::create_dataset(const std::string& name, Type type, const std::vector<int64_t>& shape) {
+DatasetObject Group::create_dataset(const std::string& name, Type type, const std::vector<int64_t>& shape) {
   quiet();
   const Handle space = space_of(shape, path_of(name));
   make_parents(id_.get(), name, path_of(name));

@@ -27,18 +27,18 @@ class Group : public Object {
   std::vector<Child> children() const;
 
   Group group(const std::string& name) const;
-  Dataset dataset(const std::string& name) const;
+  DatasetObject dataset(const std::string& name) const;
 
   Group create_group(const std::string& name);
   // Creates a contiguous dataset with its space reserved but not filled: offset() is known before anything is written.
   // `type` may be any type but `other`.
-  Dataset create_dataset(const std::string& name, Type type, const std::vector<int64_t>& shape);
+  DatasetObject create_dataset(const std::string& name, Type type, const std::vector<int64_t>& shape);
   // Creates a second name (hard link) for the object `existing`; both are relative to this group.
   void link(const std::string& existing, const std::string& name);
 
  private:
   friend class File;
-  friend class Image;
+  friend class FileImage;
   Group(Handle id, std::string where) : Object(std::move(id), std::move(where)) {}
   std::string path_of(const std::string& name) const;
   Error not_found(const std::string& name, Child::Kind wanted) const;

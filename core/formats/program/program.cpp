@@ -30,13 +30,13 @@ constexpr std::array<TypeInfo, 14> kTypes = {{{0, ""},
 
 }  // namespace
 
-size_t type_size(Type type) { return kTypes.at(static_cast<size_t>(type)).size; }
+size_t type_size(ScalarType type) { return kTypes.at(static_cast<size_t>(type)).size; }
 
-std::string_view type_name(Type type) { return kTypes.at(static_cast<size_t>(type)).name; }
+std::string_view type_name(ScalarType type) { return kTypes.at(static_cast<size_t>(type)).name; }
 
-std::string sizes_text(const std::vector<Size>& sizes) {
+std::string sizes_text(const std::vector<SymInt>& sizes) {
   std::vector<std::string> words;
-  for (const Size& size : sizes) words.push_back(size.symbol.empty() ? std::to_string(size.number) : size.symbol);
+  for (const SymInt& size : sizes) words.push_back(size.symbol.empty() ? std::to_string(size.number) : size.symbol);
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 

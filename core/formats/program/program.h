@@ -18,7 +18,7 @@
 namespace estrain::program {
 
 // Numbers of torch._export.serde.schema.ScalarType.
-enum class Type : uint8_t {
+enum class ScalarType : uint8_t {
   u8 = 1,
   i8 = 2,
   i16 = 3,
@@ -33,17 +33,17 @@ enum class Type : uint8_t {
   boolean = 12,
   bf16 = 13,
 };
-size_t type_size(Type type);
-std::string_view type_name(Type type);  // torch's: "float32", "bool", …
+size_t type_size(ScalarType type);
+std::string_view type_name(ScalarType type);  // torch's: "float32", "bool", …
 
 // A size of a tensor: a number, or a symbol whose value comes from the mini-batch.
-struct Size {
+struct SymInt {
   int64_t number = 0;
   std::string symbol{};  // empty: `number` is the size
-  bool operator==(const Size&) const = default;
+  bool operator==(const SymInt&) const = default;
 };
 // "[s0, 3, 32, 32]"
-std::string sizes_text(const std::vector<Size>& sizes);
+std::string sizes_text(const std::vector<SymInt>& sizes);
 
 // The sizes from `low` to `high`; nothing: without an upper bound.
 struct Range {
@@ -55,7 +55,7 @@ struct Range {
 // strides. A module in channels_last, or with a transposed weight, has different strides than a contiguous module.
 struct StoredTensor {
   std::string name;  // the tensor's name in the state_dict, or the constant's name
-  Type type = Type::f32;
+  ScalarType type = ScalarType::f32;
   std::vector<int64_t> sizes{};
   std::vector<int64_t> strides{};  // in elements
   bool requires_grad = false;
@@ -70,13 +70,13 @@ bool is_in_c_order(const StoredTensor& tensor);
 
 struct UserInput {
   std::string name;
-  Type type = Type::f32;
-  std::vector<Size> sizes;
+  ScalarType type = ScalarType::f32;
+  std::vector<SymInt> sizes;
   int value = -1;
 };
 
 struct None {};
-struct Value {
+struct ValueRef {
   int number;
 };
 struct Layout {
@@ -85,15 +85,15 @@ struct Layout {
 struct MemoryFormat {
   int64_t number;  // of the schema
 };
-struct Device {
+struct DeviceArgument {
   std::string type;
 };
 // A member of a list of values, numbers and gaps.
-using Item = std::variant<None, Value, int64_t>;
+using Item = std::variant<None, ValueRef, int64_t>;
 
 using Argument =
-    std::variant<None, Value, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-                 std::vector<bool>, std::vector<Item>, Type, Layout, MemoryFormat, Device>;
+    std::variant<None, ValueRef, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                 std::vector<bool>, std::vector<Item>, ScalarType, Layout, MemoryFormat, DeviceArgument>;
 
 // Settings of all `with` blocks around a call; unset: as around the program. Where a program is exported,
 // torch.autocast for another kind of device has no effect; on a machine without this kind, torch.autocast is off
@@ -102,7 +102,7 @@ struct Modes {
   std::optional<bool> grad;
   struct Autocast {
     bool enabled;
-    Type type;
+    ScalarType type;
     bool cache;
     int64_t outermost;  // number of the outermost block around the call
   };
@@ -122,8 +122,8 @@ struct Call {
   std::vector<Result> results;
   size_t modes = 0;  // index into Program::modes
   // Of an operator whose result depends on them (as_strided): strides and position of the first operand, at the export.
-  std::optional<std::vector<Size>> strides{};
-  Size offset{};
+  std::optional<std::vector<SymInt>> strides{};
+  SymInt offset{};
   std::string module;  // the user's module: "encoder.layer.0"; empty: the outermost
   std::string line;    // the user's source line: "net.py:12"; empty: unknown
 
@@ -146,7 +146,7 @@ struct Program {
   std::vector<StoredTensor> parameters, buffers, constants;
   std::vector<UserInput> inputs;                       // tensors; the user's further arguments are fixed in the calls
   std::vector<int> outputs;                            // values of the returned tensors
-  std::optional<std::vector<Size>> first_output;       // sizes, if the file tells; a size other than a number: "?"
+  std::optional<std::vector<SymInt>> first_output;     // sizes, if the file tells; a size other than a number: "?"
   std::vector<std::pair<std::string, int>> mutations;  // buffer, and its value after the calls
   std::vector<Modes> modes;
   std::vector<Call> calls;

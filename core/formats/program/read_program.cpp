@@ -64,15 +64,15 @@ Argument scalar_argument(std::string_view kind, const Json& value) {
 // Reads {"as_name": n} or {"as_int": 3}.
 Argument symbolic_argument(const Json& value, const Scope& scope) {
   const auto [kind, inner] = one_of(value);
-  if (kind == "as_name") return Value{scope[text(inner)]};
+  if (kind == "as_name") return ValueRef{scope[text(inner)]};
   return scalar_argument(kind, inner);
 }
 
 Item item_of(const Json& value, const Scope& scope) {
   const auto [kind, inner] = one_of(value);
   if (kind == "as_none") return None{};
-  if (kind == "as_tensor") return Value{scope[text(field(inner, "name"))]};
-  if (kind == "as_name") return Value{scope[text(inner)]};
+  if (kind == "as_tensor") return ValueRef{scope[text(field(inner, "name"))]};
+  if (kind == "as_name") return ValueRef{scope[text(inner)]};
   if (kind == "as_int") return whole(inner);
   throw unknown_in_program(fmt::format("a list with a member of kind {}", kind));
 }
@@ -86,10 +86,10 @@ std::string device_from(const Json& value) {
 Argument argument_of(const Json& argument, const Scope& scope) {
   const auto [kind, value] = one_of(argument);
   if (kind == "as_none") return None{};
-  if (kind == "as_tensor") return Value{scope[text(field(value, "name"))]};
+  if (kind == "as_tensor") return ValueRef{scope[text(field(value, "name"))]};
   if (kind == "as_optional_tensor") return argument_of(value, scope);
   if (kind == "as_tensors")
-    return list_of<Item>(value, [&](const Json& item) { return Value{scope[text(field(item, "name"))]}; });
+    return list_of<Item>(value, [&](const Json& item) { return ValueRef{scope[text(field(item, "name"))]}; });
   if (kind == "as_optional_tensors" || kind == "as_sym_ints")
     return list_of<Item>(value, [&](const Json& item) { return item_of(item, scope); });
   if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") return symbolic_argument(value, scope);
@@ -101,7 +101,7 @@ Argument argument_of(const Json& argument, const Scope& scope) {
   if (kind == "as_scalar_type") return type_from(value);
   if (kind == "as_layout") return Layout{whole(value)};
   if (kind == "as_memory_format") return MemoryFormat{whole(value)};
-  if (kind == "as_device") return Device{device_from(value)};
+  if (kind == "as_device") return DeviceArgument{device_from(value)};
   throw unknown_in_program(fmt::format("an argument of kind {}", kind));
 }
 
@@ -448,15 +448,15 @@ void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
 }
 
 // Nothing trains by these sizes, so an unusual description is no mistake of the file.
-std::optional<std::vector<Size>> sizes_told(const Json& graph, const std::string& name) {
+std::optional<std::vector<SymInt>> sizes_told(const Json& graph, const std::string& name) {
   const auto metas = graph.find("tensor_values");
   if (metas == graph.end() || !metas->is_object() || !metas->contains(name)) return std::nullopt;
   const Json& meta = metas->at(name);
   if (!meta.is_object() || !meta.contains("sizes") || !meta.at("sizes").is_array()) return std::nullopt;
-  std::vector<Size> sizes;
+  std::vector<SymInt> sizes;
   for (const Json& size : meta.at("sizes")) {
     const bool is_number = size.is_object() && size.contains("as_int") && size.at("as_int").is_number_integer();
-    sizes.push_back(is_number ? Size{size.at("as_int").get<int64_t>()} : Size{0, "?"});
+    sizes.push_back(is_number ? SymInt{size.at("as_int").get<int64_t>()} : SymInt{0, "?"});
   }
   return sizes;
 }

@@ -22,7 +22,7 @@ std::string short_text(const Json& value) {
 std::vector<int64_t> numbers_from(const Json& sym_ints, const std::string& name) {
   std::vector<int64_t> numbers;
   for (const Json& sym_int : sym_ints) {
-    const Size size = size_from(sym_int);
+    const SymInt size = size_from(sym_int);
     if (!size.symbol.empty()) throw damaged_program(name + ": a stored tensor with a size that is not a number");
     numbers.push_back(size.number);
   }
@@ -107,11 +107,11 @@ std::pair<std::string_view, const Json&> one_of(const Json& object) {
   return {object.begin().key(), object.begin().value()};
 }
 
-Type type_from(const Json& value) {
+ScalarType type_from(const Json& value) {
   const int64_t n = whole(value);
-  if (n < 1 || n > static_cast<int64_t>(Type::bf16))
+  if (n < 1 || n > static_cast<int64_t>(ScalarType::bf16))
     throw unknown_in_program(fmt::format("element type {} of the schema", n));
-  return static_cast<Type>(n);
+  return static_cast<ScalarType>(n);
 }
 
 // Returns "s77" of "Symbol('s77', positive=True, integer=True)", the symbol's name in the ranges; else the expression.
@@ -123,7 +123,7 @@ std::string symbol_in(const std::string& expression) {
   return is_one ? expression.substr(kBefore.size(), end - kBefore.size()) : expression;
 }
 
-Size size_from(const Json& sym_int) {
+SymInt size_from(const Json& sym_int) {
   const auto [kind, value] = one_of(sym_int);
   if (kind == "as_expr") return {.number = 0, .symbol = symbol_in(text(field(value, "expr_str")))};
   if (kind != "as_int") throw damaged_program(fmt::format("a size that is {}", kind));

@@ -25,12 +25,12 @@ bool truth(const Json& value);
 // Reads the schema's unions: an object with a single member, whose name is the kind.
 std::pair<std::string_view, const Json&> one_of(const Json& object);
 
-Type type_from(const Json& value);
-Size size_from(const Json& sym_int);
+ScalarType type_from(const Json& value);
+SymInt size_from(const Json& sym_int);
 
 // Sizes, strides and position of a stored tensor: numbers only.
 struct StoredMeta {
-  Type type;
+  ScalarType type;
   std::vector<int64_t> sizes, strides;
   int64_t offset;  // in elements, into the storage
   bool requires_grad;

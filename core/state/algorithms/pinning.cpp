@@ -64,7 +64,7 @@ void PinnedAlgorithms::beat() const {
   if (pinning_.beat) pinning_.beat();
 }
 
-std::string PinnedAlgorithms::algorithm_for(const Key& key, Algorithms& algorithms) {
+std::string PinnedAlgorithms::algorithm_for(const Key& key, LibraryAlgorithms& algorithms) {
   const std::lock_guard one(one_at_a_time_);
   const std::string text = key.text();
   if (const Choice* choice = known(run_.look(), text, algorithms)) return require(*choice, algorithms);
@@ -76,13 +76,13 @@ std::string PinnedAlgorithms::algorithm_for(const Key& key, Algorithms& algorith
 }
 
 // Returns the run's choice. Null if the run has no choice, or if the choice must be replaced.
-const Choice* PinnedAlgorithms::known(const Choices& run, const std::string& key, Algorithms& algorithms) const {
+const Choice* PinnedAlgorithms::known(const Choices& run, const std::string& key, LibraryAlgorithms& algorithms) const {
   const Choice* choice = run.find_any(key, device_);
   if (choice == nullptr || !pinning_.may_replace || choice->algorithm.empty()) return choice;
   return algorithms.refusal(choice->algorithm) ? nullptr : choice;
 }
 
-const std::string& PinnedAlgorithms::require(const Choice& choice, Algorithms& algorithms) {
+const std::string& PinnedAlgorithms::require(const Choice& choice, LibraryAlgorithms& algorithms) {
   if (choice.algorithm.empty()) return choice.algorithm;
   const std::optional<std::string> refusal = algorithms.refusal(choice.algorithm);
   if (!refusal) {
@@ -118,14 +118,15 @@ void PinnedAlgorithms::warn(const std::string& sentence) const {
 }
 
 // Returns the choice of this user's earlier runs with these libraries, if the device supports the choice.
-const Choice* PinnedAlgorithms::usable(const Choices& store, const std::string& key, Algorithms& algorithms) const {
+const Choice* PinnedAlgorithms::usable(const Choices& store, const std::string& key,
+                                       LibraryAlgorithms& algorithms) const {
   const Choice* choice = store.find(key, device_);
   if (choice == nullptr || choice->algorithm.empty() || choice->libraries != libraries_) return nullptr;
   if (algorithms.refusal(choice->algorithm)) return nullptr;
   return choice;
 }
 
-Choice PinnedAlgorithms::from_store_or_measured(const std::string& key, Algorithms& algorithms) {
+Choice PinnedAlgorithms::from_store_or_measured(const std::string& key, LibraryAlgorithms& algorithms) {
   if (store_) {
     if (const Choice* choice = usable(store_->look(), key, algorithms)) return *choice;
   }
@@ -149,7 +150,7 @@ Choice PinnedAlgorithms::from_store_or_measured(const std::string& key, Algorith
   return choice;
 }
 
-Choice PinnedAlgorithms::measured(const std::string& key, Algorithms& algorithms) {
+Choice PinnedAlgorithms::measured(const std::string& key, LibraryAlgorithms& algorithms) {
   const std::vector<std::string> candidates = algorithms.candidates([this] { beat(); });
   const std::string algorithm = fastest(candidates, [&](const std::string& candidate, double best) {
     beat();

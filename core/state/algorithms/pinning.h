@@ -51,9 +51,9 @@ class Key {
 
 // The algorithms of a library for one operation on the current device. An algorithm's text is a permanent name, from
 // which the algorithm can be rebuilt.
-class Algorithms {
+class LibraryAlgorithms {
  public:
-  virtual ~Algorithms() = default;
+  virtual ~LibraryAlgorithms() = default;
 
   // Returns the deterministic algorithms, sorted by name, which decides ties. Calls `between` now and then if the
   // search takes long.
@@ -90,17 +90,17 @@ class PinnedAlgorithms {
   // Returns the algorithm for `key`; empty: the library has no algorithm, for all workers of the run. Thread-safe.
   // Throws Fault::infeasible (this device lacks the run's algorithm), Fault::io, Fault::corrupt, and errors of
   // `algorithms`.
-  std::string algorithm_for(const Key& key, Algorithms& algorithms);
+  std::string algorithm_for(const Key& key, LibraryAlgorithms& algorithms);
 
  private:
-  const Choice* known(const Choices& run, const std::string& key, Algorithms& algorithms) const;
-  const std::string& require(const Choice& choice, Algorithms& algorithms);
+  const Choice* known(const Choices& run, const std::string& key, LibraryAlgorithms& algorithms) const;
+  const std::string& require(const Choice& choice, LibraryAlgorithms& algorithms);
   void warn_of_libraries(const Choice& choice);
   void warn_of_objection(const std::string& key, const std::string& objection);
   void warn(const std::string& sentence) const;
-  const Choice* usable(const Choices& store, const std::string& key, Algorithms& algorithms) const;
-  Choice from_store_or_measured(const std::string& key, Algorithms& algorithms);
-  Choice measured(const std::string& key, Algorithms& algorithms);
+  const Choice* usable(const Choices& store, const std::string& key, LibraryAlgorithms& algorithms) const;
+  Choice from_store_or_measured(const std::string& key, LibraryAlgorithms& algorithms);
+  Choice measured(const std::string& key, LibraryAlgorithms& algorithms);
   std::optional<ChoiceFile::Held> hold_store();
   void beat() const;
 

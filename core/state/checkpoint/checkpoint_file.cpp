@@ -89,7 +89,8 @@ CheckpointFile CheckpointFile::open(const std::string& path) {
   file.fd_ = open_input(path);
   with_context(path, [&] {
     const Seal seal = read_seal(file.fd_.get());
-    const h5::Image image = h5::Image::open(read_sealed_structure(file.fd_.get(), seal), seal.length, "structure");
+    const h5::FileImage image =
+        h5::FileImage::open(read_sealed_structure(file.fd_.get(), seal), seal.length, "structure");
     Structure structure = read_structure(image.root());
     require_checksum(image.root(), structure);
     require_sealed_elements(structure, seal);

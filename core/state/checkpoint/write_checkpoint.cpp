@@ -56,7 +56,7 @@ struct Place {
   size_t tensor;
 };
 
-std::vector<Place> places_of(const std::vector<h5::Dataset>& datasets) {
+std::vector<Place> places_of(const std::vector<h5::DatasetObject>& datasets) {
   std::vector<Place> places;
   for (size_t i = 0; i < datasets.size(); ++i)
     if (const std::optional<uint64_t> offset = datasets[i].offset()) places.push_back({*offset, i});
@@ -91,7 +91,7 @@ bool all_zero(const std::vector<std::byte>& bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-void write_structure_and_seal(int fd, const h5::Image& image, Seal seal) {
+void write_structure_and_seal(int fd, const h5::FileImage& image, Seal seal) {
   std::vector<std::byte> bytes;
   for (const FileStretch& stretch : structure_of(seal)) {
     bytes.resize(stretch.bytes);
@@ -109,11 +109,11 @@ uint64_t write_file(const TemporaryFile& file, const StateLayout& layout, const 
                     const CheckpointMeta& meta) {
   const uint64_t user_block = user_block_for(layout.tensors.size());
   const uint64_t structure = std::bit_ceil(structure_per_tensor * layout.tensors.size() + 4096);
-  h5::Image image = h5::Image::create({.user_block = user_block, .metadata_block = structure});
+  h5::FileImage image = h5::FileImage::create({.user_block = user_block, .metadata_block = structure});
   std::vector<Extent> extents;
   {
     h5::Group root = image.root();
-    std::vector<h5::Dataset> datasets = create_structure(root, layout, meta);
+    std::vector<h5::DatasetObject> datasets = create_structure(root, layout, meta);
     const std::vector<Place> places = places_of(datasets);
     ElementWriter writer(file.path(), file.fd(), places.empty() ? 0 : end_of(places.back(), layout));
     extents = write_all_elements(writer, places, layout, state);

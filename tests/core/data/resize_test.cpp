@@ -54,8 +54,8 @@ std::vector<EstRange> random_split(Random& random, int64_t ests) {
 }
 
 // Runs one stage, with a worker and its own loader for every range.
-void run_stage(const Dataset& data, const Sampler& sampler, const std::vector<EstRange>& workers, int64_t first_step,
-               int64_t steps, Random& random, Record& record) {
+void run_stage(const Dataset& data, const EpochSampler& sampler, const std::vector<EstRange>& workers,
+               int64_t first_step, int64_t steps, Random& random, Record& record) {
   for (size_t w = 0; w < workers.size(); ++w) {
     LoaderOptions options{random.between(1, 3), random.between(1, 6), 42, std::nullopt};
     if (random.between(0, 1)) options.steps = steps;
@@ -74,11 +74,11 @@ void run_stage(const Dataset& data, const Sampler& sampler, const std::vector<Es
 }
 
 // How often the sample of each padded position must occur in an epoch.
-std::map<int64_t, int64_t> expected_counts(const Sampler::Options& options) {
+std::map<int64_t, int64_t> expected_counts(const EpochSampler::Options& options) {
   std::map<int64_t, int64_t> counts;
   const int64_t share = (options.dataset_size + options.ests - 1) / options.ests;
   for (int64_t rank = 0; rank < options.ests; ++rank) {
-    const Sampler sampler(options.dataset_size, options.ests, share, options.shuffle, false, options.seed);
+    const EpochSampler sampler(options.dataset_size, options.ests, share, options.shuffle, false, options.seed);
     for (int64_t index : sampler.indices(Step(0), VirtualRank(rank))) ++counts[index];
   }
   return counts;
@@ -90,7 +90,7 @@ TEST_CASE("any resize schedule consumes every position exactly once per epoch") 
   for (uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    Sampler::Options options;
+    EpochSampler::Options options;
     options.dataset_size = random.between(1, 80);
     options.ests = random.between(1, 9);
     options.batch = random.between(1, 6);
@@ -98,7 +98,7 @@ TEST_CASE("any resize schedule consumes every position exactly once per epoch") 
     options.seed = static_cast<uint64_t>(random.between(0, 1000));
     if (random.between(0, 1)) options.changes = {{random.between(0, 9), random.between(1, 6), 1}};
     const Indices data(options.dataset_size);
-    const Sampler sampler(options);
+    const EpochSampler sampler(options);
     const int64_t epoch = sampler.schedule().end_of(Epoch(1)).value;
     const int64_t total = sampler.schedule().end_of(Epoch(2)).value;
 

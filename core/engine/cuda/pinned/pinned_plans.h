@@ -76,7 +76,7 @@ class PinnedPlans {
     return bytes == 0 ? at::DataPtr() : c10::cuda::CUDACachingAllocator::get()->allocate(bytes);
   }
 
-  class Trials : public algorithms::Algorithms {
+  class Trials : public algorithms::LibraryAlgorithms {
    public:
     Trials(const Library& library, const Shape& shape, const at::Tensor& like, const Run& run)
         : library_(library), shape_(shape), like_(like), run_(run) {}

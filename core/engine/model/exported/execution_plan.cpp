@@ -83,7 +83,7 @@ Error unfit_strides(const std::string& name, const std::string& place) {
       .advise("write it with operators that do not depend on the order: reshape, transpose, unfold, narrow");
 }
 
-bool are_numbers(const std::vector<program::Size>& strides, const program::Size& offset) {
+bool are_numbers(const std::vector<program::SymInt>& strides, const program::SymInt& offset) {
   return offset.symbol.empty() && std::ranges::all_of(strides, [](const auto& size) { return size.symbol.empty(); });
 }
 
@@ -371,7 +371,7 @@ void ExecutionPlan::require_values_per_channel(const PlannedCall& step) const {
 // A size that is not a number is that of the export on the same kind of device.
 void ExecutionPlan::require_strides(const PlannedCall& step) const {
   const at::Tensor& operand = stack_.front().toTensor();
-  const auto differs = [](const program::Size& at_export, int64_t here) {
+  const auto differs = [](const program::SymInt& at_export, int64_t here) {
     return at_export.symbol.empty() && at_export.number != here;
   };
   bool is_other = differs(step.offset, operand.storage_offset());

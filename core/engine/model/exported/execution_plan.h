@@ -93,8 +93,8 @@ class ExecutionPlan {
     std::vector<int> last;  // values without a later use
     size_t modes = 0;
     size_t training_at = 0;  // for batch norm: the operand with the training flag; 0: another operator
-    std::optional<std::vector<program::Size>> strides;  // of the first operand, where the result depends on them
-    program::Size offset;
+    std::optional<std::vector<program::SymInt>> strides;  // of the first operand, where the result depends on them
+    program::SymInt offset;
     std::string place;
     std::string name;
   };

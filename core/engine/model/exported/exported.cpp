@@ -16,8 +16,8 @@ namespace estrain::model {
 namespace {
 
 using program::Program;
+using program::ScalarType;
 using program::StoredTensor;
-using program::Type;
 using program::UserInput;
 
 Error does_not_fit(const std::string& what) {
@@ -25,17 +25,18 @@ Error does_not_fit(const std::string& what) {
       .advise("use the data for which the program was exported, or export it for these (estrain export)");
 }
 
-bool is_whole(Type type) {
-  return type == Type::u8 || type == Type::i8 || type == Type::i16 || type == Type::i32 || type == Type::i64;
+bool is_whole(ScalarType type) {
+  return type == ScalarType::u8 || type == ScalarType::i8 || type == ScalarType::i16 || type == ScalarType::i32 ||
+         type == ScalarType::i64;
 }
 
 // Returns whether every value of type `from` can be represented in type `to`.
-bool can_widen(Type from, Type to) {
-  if (from == Type::boolean) return is_whole(to);
-  if (to == Type::boolean) return is_whole(from);
-  if (to == Type::i64) return is_whole(from);
-  if (to == Type::i32) return is_whole(from) && from != Type::i64;
-  return to == Type::f64 && from == Type::f32;
+bool can_widen(ScalarType from, ScalarType to) {
+  if (from == ScalarType::boolean) return is_whole(to);
+  if (to == ScalarType::boolean) return is_whole(from);
+  if (to == ScalarType::i64) return is_whole(from);
+  if (to == ScalarType::i32) return is_whole(from) && from != ScalarType::i64;
+  return to == ScalarType::f64 && from == ScalarType::f32;
 }
 
 std::optional<c10::ScalarType> widening(const UserInput& input, const OfferedTensor& offer, const std::string& what) {
@@ -80,7 +81,7 @@ class SizeCheck {
     }
     batch_.insert(input.sizes[0].symbol);
     for (size_t d = 0; d < offer.dims.size(); ++d) {
-      const program::Size& size = input.sizes[d + 1];
+      const program::SymInt& size = input.sizes[d + 1];
       if (size.symbol.empty() ? size.number != offer.dims[d] : !agrees(size.symbol, offer.dims[d])) throw refuse("");
     }
   }

@@ -83,7 +83,7 @@ struct ToOperand {
     if (!formal.is_optional()) throw BadArgument{};
     return {};
   }
-  Operand operator()(program::Value value) const {
+  Operand operator()(program::ValueRef value) const {
     return {.kind = Operand::Kind::value,
             .value = value.number,
             .is_tensor = formal.is(c10::TypeKind::TensorType),
@@ -126,7 +126,7 @@ struct ToOperand {
       throw BadArgument{};
     }
     for (const program::Item& item : items) {
-      if (const auto* value = std::get_if<program::Value>(&item)) {
+      if (const auto* value = std::get_if<program::ValueRef>(&item)) {
         list.items.push_back({.kind = Operand::Kind::value, .value = value->number});
       } else if (const auto* whole = std::get_if<int64_t>(&item)) {
         if (list.kind != Operand::Kind::integers) throw BadArgument{};
@@ -138,7 +138,7 @@ struct ToOperand {
     }
     return list;
   }
-  Operand operator()(program::Type type) const {
+  Operand operator()(program::ScalarType type) const {
     if (!formal.is(c10::TypeKind::ScalarTypeType) && !formal.is_whole()) throw BadArgument{};
     return constant(static_cast<int64_t>(scalar_type(type)));
   }
@@ -149,7 +149,7 @@ struct ToOperand {
   Operand operator()(program::MemoryFormat format) const {
     return constant(static_cast<int64_t>(memory_format(format.number)));
   }
-  Operand operator()(const program::Device&) const { return constant(device); }
+  Operand operator()(const program::DeviceArgument&) const { return constant(device); }
 };
 
 }  // namespace
@@ -163,7 +163,7 @@ std::optional<Operand> to_operand(const program::Argument& argument, const c10::
 }
 
 std::optional<Operand> to_number(const program::Argument& argument) {
-  if (const auto* value = std::get_if<program::Value>(&argument))
+  if (const auto* value = std::get_if<program::ValueRef>(&argument))
     return Operand{.kind = Operand::Kind::value, .value = value->number};
   if (const auto* whole = std::get_if<int64_t>(&argument)) return Operand{.constant = *whole};
   if (const auto* real = std::get_if<double>(&argument)) return Operand{.constant = *real};

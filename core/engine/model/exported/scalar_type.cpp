@@ -6,33 +6,33 @@
 
 namespace estrain::model {
 
-c10::ScalarType scalar_type(program::Type type) {
+c10::ScalarType scalar_type(program::ScalarType type) {
   switch (type) {
-    case program::Type::u8:
+    case program::ScalarType::u8:
       return at::kByte;
-    case program::Type::i8:
+    case program::ScalarType::i8:
       return at::kChar;
-    case program::Type::i16:
+    case program::ScalarType::i16:
       return at::kShort;
-    case program::Type::i32:
+    case program::ScalarType::i32:
       return at::kInt;
-    case program::Type::i64:
+    case program::ScalarType::i64:
       return at::kLong;
-    case program::Type::f16:
+    case program::ScalarType::f16:
       return at::kHalf;
-    case program::Type::f32:
+    case program::ScalarType::f32:
       return at::kFloat;
-    case program::Type::f64:
+    case program::ScalarType::f64:
       return at::kDouble;
-    case program::Type::c32:
+    case program::ScalarType::c32:
       return at::kComplexHalf;
-    case program::Type::c64:
+    case program::ScalarType::c64:
       return at::kComplexFloat;
-    case program::Type::c128:
+    case program::ScalarType::c128:
       return at::kComplexDouble;
-    case program::Type::boolean:
+    case program::ScalarType::boolean:
       return at::kBool;
-    case program::Type::bf16:
+    case program::ScalarType::bf16:
       return at::kBFloat16;
   }
   throw Error(Fault::bug, "unknown element type");

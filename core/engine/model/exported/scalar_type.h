@@ -7,6 +7,6 @@
 namespace estrain::model {
 
 // Returns LibTorch's name of a program's element type.
-c10::ScalarType scalar_type(program::Type type);
+c10::ScalarType scalar_type(program::ScalarType type);
 
 }  // namespace estrain::model

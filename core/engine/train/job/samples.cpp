@@ -37,10 +37,10 @@ std::vector<int64_t> lengths_of(const data::Dataset& train) {
   return lengths;
 }
 
-data::Sampler::Options sampler_options(const spec::JobSpec& spec, const data::DataPair& data) {
-  data::Sampler::Options options{data.train->size(),  spec.job.ests,       spec.data.batch,
-                                 spec.data.shuffle,   spec.data.drop_last, static_cast<uint64_t>(spec.job.seed),
-                                 spec.elastic.changes};
+data::EpochSampler::Options sampler_options(const spec::JobSpec& spec, const data::DataPair& data) {
+  data::EpochSampler::Options options{data.train->size(),  spec.job.ests,       spec.data.batch,
+                                      spec.data.shuffle,   spec.data.drop_last, static_cast<uint64_t>(spec.job.seed),
+                                      spec.elastic.changes};
   switch (spec.data.sampler) {
     case spec::Sampler::all:
       break;

@@ -13,15 +13,15 @@ namespace estrain::train {
 
 class JobSamples {
  public:
-  // `data` must outlive the Samples. Throws as data::Sampler, Fault::spec where samples that are no images with a class
-  // are to be mixed, and Fault::spec where data.sampler needs the classes of the samples, and the data do not tell the
-  // classes.
+  // `data` must outlive the Samples. Throws as data::EpochSampler, Fault::spec where samples that are no images with a
+  // class are to be mixed, and Fault::spec where data.sampler needs the classes of the samples, and the data do not
+  // tell the classes.
   JobSamples(const spec::JobSpec& spec, const data::DataPair& data);
 
   const data::DataPair& data() const { return data_; }
   const data::Dataset& train() const { return *data_.train; }
   const data::Dataset& test() const { return *data_.test; }
-  const data::Sampler& sampler() const { return sampler_; }
+  const data::EpochSampler& sampler() const { return sampler_; }
   // The model's number of classes, by default the data set's. Throws Fault::spec if neither is known.
   int64_t classes(const spec::ModelSection& model) const;
   // How training mini-batches are mixed; nothing if they are not.
@@ -41,7 +41,7 @@ class JobSamples {
 
   const data::DataPair& data_;
   const uint64_t seed_;
-  const data::Sampler sampler_;
+  const data::EpochSampler sampler_;
   const std::optional<data::Mixing> mixing_;
 };
 

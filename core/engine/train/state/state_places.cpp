@@ -25,7 +25,7 @@ OptimizerPlaces::OptimizerPlaces(const optim::Optimizer& optimizer, const model:
   for (size_t i = 0; i < tensors.parameters.size(); ++i) {
     const auto& [name, tensor] = tensors.parameters[i];
     slots_.emplace_back();
-    for (const optim::Slot& slot : optimizer.slots(i, tensor.sizes().vec())) {
+    for (const optim::SlotShape& slot : optimizer.slots(i, tensor.sizes().vec())) {
       const uint64_t offset = layout.append(Role::optimizer, name, std::string(slot.name), DType::f32, slot.sizes);
       slots_.back().push_back({offset, static_cast<size_t>(c10::multiply_integers(slot.sizes)), slot.sizes});
     }

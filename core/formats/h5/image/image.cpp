@@ -10,10 +10,11 @@
 namespace estrain::h5 {
 namespace {
 
-// The file of Image's HDF5 driver. HDF5 allocates and frees this struct through open and close; `base` must come first.
+// The file of FileImage's HDF5 driver. HDF5 allocates and frees this struct through open and close; `base` must come
+// first.
 struct ImageFile {
   H5FD_t base{};
-  Image::Store* store = nullptr;
+  FileImage::Store* store = nullptr;
   haddr_t end_of_allocation = 0;
 };
 
@@ -21,7 +22,7 @@ ImageFile* image(H5FD_t* file) { return reinterpret_cast<ImageFile*>(file); }
 const ImageFile* image(const H5FD_t* file) { return reinterpret_cast<const ImageFile*>(file); }
 
 H5FD_t* open_image(const char*, unsigned, hid_t access, haddr_t) {
-  const auto* store = static_cast<Image::Store* const*>(H5Pget_driver_info(access));
+  const auto* store = static_cast<FileImage::Store* const*>(H5Pget_driver_info(access));
   if (store == nullptr) return nullptr;
   auto* file = new ImageFile;
   file->store = *store;
@@ -68,7 +69,7 @@ H5FD_class_t driver_class() {
   driver.name = "estrain_image";
   driver.maxaddr = haddr_t{1} << 62;
   driver.fc_degree = H5F_CLOSE_WEAK;
-  driver.fapl_size = sizeof(Image::Store*);
+  driver.fapl_size = sizeof(FileImage::Store*);
   driver.open = open_image;
   driver.close = close_image;
   driver.query = query;
@@ -90,7 +91,7 @@ hid_t driver_id() {
 }
 
 // A file access property list for files in `store`; at close, store->length is the end of the file.
-Handle image_access_plan(Image::Store* store) {
+Handle image_access_plan(FileImage::Store* store) {
   Handle plan(check(H5Pcreate(H5P_FILE_ACCESS), Fault::bug, "file access properties"), H5Pclose);
   check(H5Pset_driver(plan.get(), driver_id(), &store), Fault::bug, "image driver");
   return plan;
@@ -106,7 +107,7 @@ Handle creation_plan(const ImageOptions& options) {
 
 }  // namespace
 
-Image Image::create(const ImageOptions& options) {
+FileImage FileImage::create(const ImageOptions& options) {
   quiet();
   auto store = std::make_unique<Store>();
   const Handle access = image_access_plan(store.get());
@@ -118,7 +119,7 @@ Image Image::create(const ImageOptions& options) {
   return {std::move(store), std::move(file), "image"};
 }
 
-Image Image::open(SparseBytes structure, uint64_t length, const std::string& path) {
+FileImage FileImage::open(SparseBytes structure, uint64_t length, const std::string& path) {
   quiet();
   auto store = std::make_unique<Store>(Store{std::move(structure), length});
   const Handle access = image_access_plan(store.get());
@@ -127,13 +128,13 @@ Image Image::open(SparseBytes structure, uint64_t length, const std::string& pat
   return {std::move(store), std::move(file), path};
 }
 
-Group Image::root() const {
+Group FileImage::root() const {
   quiet();
   const hid_t id = H5Gopen2(id_.get(), "/", H5P_DEFAULT);
   return {{check(id, Fault::corrupt, path_), H5Gclose}, path_ + ": /"};
 }
 
-void Image::finish() {
+void FileImage::finish() {
   quiet();
   check(H5Fclose(id_.release()), Fault::bug, "finish an HDF5 image");
 }

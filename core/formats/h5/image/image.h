@@ -1,12 +1,12 @@
 #pragma once
 // An HDF5 file whose structure (everything but the elements of its datasets) is in memory. The caller writes and reads
-// the datasets' elements at the offsets from Dataset::offset().
+// the datasets' elements at the offsets from DatasetObject::offset().
 //
 // Why: the library never touches the disk. A checkpoint's elements go from the state to the file in our own large
 // writes; a full disk is a plain errno and leaves no half-closed HDF5 file; and the library parses exactly the bytes
 // that were checked against a checksum.
 //
-//   Image image = Image::create({.user_block = 1024});
+//   FileImage image = FileImage::create({.user_block = 1024});
 //   uint64_t at = image.root().create_dataset("w", Type::f32, {1000}).offset().value();
 //   image.finish();                       // objects of the image must be gone by now
 //   image.read(0, buffer, size)           // of the structure; copy it to the file, and write "w" at `at`
@@ -47,12 +47,12 @@ struct ImageOptions {
   uint64_t metadata_block = 4096;  // bytes of structure allocated at a time; the rest of the last block is a gap
 };
 
-class Image {
+class FileImage {
  public:
-  static Image create(const ImageOptions& options);
+  static FileImage create(const ImageOptions& options);
   // Opens the structure of a file of `length` bytes. Throws Fault::corrupt if HDF5 cannot parse the structure; `path`
   // is for messages.
-  static Image open(SparseBytes structure, uint64_t length, const std::string& path);
+  static FileImage open(SparseBytes structure, uint64_t length, const std::string& path);
 
   Group root() const;
 
@@ -68,7 +68,7 @@ class Image {
   };
 
  private:
-  Image(std::unique_ptr<Store> store, Handle id, std::string path)
+  FileImage(std::unique_ptr<Store> store, Handle id, std::string path)
       : store_(std::move(store)), id_(std::move(id)), path_(std::move(path)) {}
 
   std::unique_ptr<Store> store_;  // outlives id_

@@ -97,7 +97,7 @@ void write_column(h5::Group& root, const OutputColumn& column, int64_t rows, con
   std::vector<int64_t> shape = column.sizes;
   shape.insert(shape.begin(), rows);
   const MappedRows mapped(rows_path(folder, column), static_cast<size_t>(rows * column.row_bytes()));
-  h5::Dataset dataset = root.create_dataset(column.name, type, shape);
+  h5::DatasetObject dataset = root.create_dataset(column.name, type, shape);
   if (mapped.start() != nullptr) dataset.write(type, mapped.start());
 }
 

@@ -133,7 +133,7 @@ void convert_rows(const StoredRows& stored, DType as, std::byte* out, const Read
   }
 }
 
-using Found = std::map<std::string, h5::Dataset>;
+using Found = std::map<std::string, h5::DatasetObject>;
 
 void collect(const h5::Group& group, Found& found) {
   for (const h5::Child& child : group.children())
@@ -150,7 +150,7 @@ Found find_arrays(const h5::Group& root) {
 }
 
 // HDF5 itself makes floats of half precision.
-h5::Type type_to_read(const h5::Dataset& data) {
+h5::Type type_to_read(const h5::DatasetObject& data) {
   return data.type() == h5::Type::other && data.is_float() ? h5::Type::f32 : data.type();
 }
 
@@ -162,7 +162,7 @@ WeightsFile hdf5_weights(const std::string& path) {
   for (const auto& [name, dataset] : *found)
     weights.forms.push_back({name, std::string(h5::type_name(type_to_read(dataset))), dataset.shape(), ""});
   weights.read = [file, found](const std::string& name, const StateTensor& as, std::byte* out) {
-    const h5::Dataset& data = found->at(name);
+    const h5::DatasetObject& data = found->at(name);
     const h5::Type stored = type_to_read(data);
     if (stored == h5_type(as.dtype)) return data.read(stored, out);
     StoredRows all = {.type = h5::type_name(stored), .element_bytes = h5::type_size(stored), .rows = 1};

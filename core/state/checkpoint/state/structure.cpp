@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* format_name = "estrain checkpoint";
 
-DType dtype_of(const h5::Dataset& dataset) {
+DType dtype_of(const h5::DatasetObject& dataset) {
   switch (dataset.type()) {
     case h5::Type::f32:
       return DType::f32;
@@ -132,7 +132,7 @@ class Walk {
 
   void add(const h5::Group& group, const h5::Child& child, Role role, const Name& name) {
     const auto [first, is_new] = names_.emplace(child.address, Named{role, name});
-    h5::Dataset dataset = group.dataset(child.name);
+    h5::DatasetObject dataset = group.dataset(child.name);
     if (!is_new) {
       const Named& target = first->second;
       if (role != target.role || !name.slot.empty())
@@ -146,7 +146,7 @@ class Walk {
     into_.datasets.push_back(std::move(dataset));
   }
 
-  static uint64_t offset_of(const h5::Dataset& dataset) {
+  static uint64_t offset_of(const h5::DatasetObject& dataset) {
     if (dataset.elements() == 0) return 0;
     const std::optional<uint64_t> offset = dataset.offset();
     if (!offset) throw Error::make(Fault::mismatch, "{}: not stored contiguously", dataset.where());
@@ -175,12 +175,13 @@ h5::Type h5_type(DType dtype) {
   throw Error(Fault::bug, "a dtype that checkpoints cannot hold");
 }
 
-std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta) {
+std::vector<h5::DatasetObject> create_structure(h5::Group& root, const StateLayout& layout,
+                                                const CheckpointMeta& meta) {
   write_meta(root, meta);
   for (const char* folder : {"model", "buffers", "optimizer", "ests"}) root.create_group(folder);
   if (has(layout, Role::schedule)) root.create_group("schedule");
   if (has(layout, Role::average)) root.create_group("ema");
-  std::vector<h5::Dataset> datasets;
+  std::vector<h5::DatasetObject> datasets;
   for (const StateTensor& tensor : layout.tensors) {
     datasets.push_back(root.create_dataset(tensor.path().substr(1), h5_type(tensor.dtype), tensor.shape));
     datasets.back().set_u64("digest", 0);
@@ -189,7 +190,7 @@ std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& la
   return datasets;
 }
 
-void set_digests(h5::Group& root, std::vector<h5::Dataset>& datasets, const std::vector<uint64_t>& digests,
+void set_digests(h5::Group& root, std::vector<h5::DatasetObject>& datasets, const std::vector<uint64_t>& digests,
                  const StateLayout& layout, const CheckpointMeta& meta) {
   for (size_t i = 0; i < datasets.size(); ++i) datasets[i].set_u64("digest", digests[i]);
   root.set_u64("checksum", checksum(meta, layout, digests));

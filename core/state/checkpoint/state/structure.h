@@ -15,10 +15,10 @@ constexpr int64_t format_version = 1;
 h5::Type h5_type(DType dtype);
 
 // Creates everything but the digests; returns the datasets of layout.tensors, in order.
-std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta);
+std::vector<h5::DatasetObject> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta);
 
 // Sets every dataset's `digest` and the root's `checksum`.
-void set_digests(h5::Group& root, std::vector<h5::Dataset>& datasets, const std::vector<uint64_t>& digests,
+void set_digests(h5::Group& root, std::vector<h5::DatasetObject>& datasets, const std::vector<uint64_t>& digests,
                  const StateLayout& layout, const CheckpointMeta& meta);
 
 struct Structure {
@@ -26,7 +26,7 @@ struct Structure {
   StateLayout layout;             // tensors in the file's order
   std::vector<uint64_t> digests;  // of layout.tensors
   std::vector<uint64_t> offsets;  // of the datasets' elements in the file; 0 for an empty tensor
-  std::vector<h5::Dataset> datasets;
+  std::vector<h5::DatasetObject> datasets;
 };
 
 // Reads the structure of a file, with right or wrong digests. Throws Fault::mismatch for a file that is not a

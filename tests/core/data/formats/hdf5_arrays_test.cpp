@@ -27,7 +27,7 @@ using Fill = std::function<void(h5::Group&)>;
 template <typename T>
 void add(h5::Group& root, const std::string& name, h5::Type type, const std::vector<int64_t>& shape,
          const std::vector<T>& values) {
-  h5::Dataset data = root.create_dataset(name, type, shape);
+  h5::DatasetObject data = root.create_dataset(name, type, shape);
   data.write(type, values.data());
 }
 
@@ -74,9 +74,9 @@ TEST_CASE("the arrays that are asked for come in that order, each batch contiguo
   const DataPair pair = open_arrays(file_of(folder, "a.h5", five_samples), {"y", "x", "keep"});
   CHECK(pair.train->size() == 5);
   CHECK(describe_arrays(pair.train->shape()) == "y int64 [], x float32 [2], keep uint8 []");
-  const Sampler::Options options{
+  const EpochSampler::Options options{
       .dataset_size = 5, .ests = 1, .batch = 3, .shuffle = false, .drop_last = false, .seed = 1};
-  const Sampler sampler(options);
+  const EpochSampler sampler(options);
   Loader loader(*pair.train, sampler, {VirtualRank(0), VirtualRank(1)}, Step(0), {.readers = 2, .steps = 2});
   const LoadedBatch first = loader.next(), last = loader.next();
   CHECK(values<int64_t>(first, 0, 3) == std::vector<int64_t>{5, 6, 7});
@@ -143,19 +143,19 @@ TEST_CASE("a file with images and labels is one of pictures, unless the program 
     add<int64_t>(root, "labels", h5::Type::i64, {2}, {0, 1});
   });
   using Inputs = std::vector<program::UserInput>;
-  const program::UserInput images{.name = "images", .type = program::Type::f32, .sizes = {}},
-      labels{.name = "labels", .type = program::Type::i64, .sizes = {}};
-  const auto named = [](const std::string& name, program::Type type = program::Type::f32) {
+  const program::UserInput images{.name = "images", .type = program::ScalarType::f32, .sizes = {}},
+      labels{.name = "labels", .type = program::ScalarType::i64, .sizes = {}};
+  const auto named = [](const std::string& name, program::ScalarType type = program::ScalarType::f32) {
     return program::UserInput{.name = name, .type = type, .sizes = {}};
   };
   CHECK(is_labelled_pictures(path, {images, labels}));
   CHECK(is_labelled_pictures(path, {images}));
-  CHECK(is_labelled_pictures(path, Inputs{named("x"), named("y", program::Type::i64)}));
-  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("mask", program::Type::u8), labels}));
-  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("mask", program::Type::u8)}));
+  CHECK(is_labelled_pictures(path, Inputs{named("x"), named("y", program::ScalarType::i64)}));
+  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("mask", program::ScalarType::u8), labels}));
+  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("mask", program::ScalarType::u8)}));
   CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("weights"), labels}));
-  CHECK_FALSE(is_labelled_pictures(path, Inputs{named("images", program::Type::u8), labels}));
-  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("labels", program::Type::f32)}));
+  CHECK_FALSE(is_labelled_pictures(path, Inputs{named("images", program::ScalarType::u8), labels}));
+  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("labels", program::ScalarType::f32)}));
   CHECK_FALSE(is_labelled_pictures(many, {images, labels}));
   CHECK(is_labelled_pictures(many, Inputs{named("x"), named("y")}));  // refused as pictures: that says what is wrong
   CHECK_FALSE(is_labelled_pictures(other, {images, labels}));
@@ -210,7 +210,8 @@ TEST_CASE("booleans that h5py stored are booleans") {
   }
   const DataPair pair = open_arrays(path, {"mask", "packed"});
   CHECK(describe_arrays(pair.train->shape()) == "mask bool [2], packed bool [2]");
-  const Sampler sampler({.dataset_size = 3, .ests = 1, .batch = 3, .shuffle = false, .drop_last = false, .seed = 1});
+  const EpochSampler sampler(
+      {.dataset_size = 3, .ests = 1, .batch = 3, .shuffle = false, .drop_last = false, .seed = 1});
   Loader loader(*pair.train, sampler, {VirtualRank(0), VirtualRank(1)}, Step(0), {.readers = 1, .steps = 1});
   const LoadedBatch batch = loader.next();
   CHECK(values<uint8_t>(batch, 0, 6) == std::vector<uint8_t>{1, 0, 0, 1, 1, 1});

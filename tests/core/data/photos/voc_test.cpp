@@ -120,9 +120,9 @@ TEST_CASE("samples are those of the lists; places without a box have zeros and t
   CHECK(pair.train->classes() == 20);
   const SampleShape shape = pair.train->shape();
   REQUIRE(shape.parts.size() == 3);
-  CHECK(shape.parts[0] == SampleShape::Field{"images", program::Type::f32, {3, 15, 20}});
-  CHECK(shape.parts[1] == SampleShape::Field{"boxes", program::Type::f32, {3, 4}});
-  CHECK(shape.parts[2] == SampleShape::Field{"labels", program::Type::i64, {3}});
+  CHECK(shape.parts[0] == SampleShape::Field{"images", program::ScalarType::f32, {3, 15, 20}});
+  CHECK(shape.parts[1] == SampleShape::Field{"boxes", program::ScalarType::f32, {3, 4}});
+  CHECK(shape.parts[2] == SampleShape::Field{"labels", program::ScalarType::i64, {3}});
 
   const Sample first = sample_of(*pair.train, 0);
   CHECK(first.labels == std::vector<int64_t>{7, 14, -1});

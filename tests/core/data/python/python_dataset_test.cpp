@@ -188,7 +188,7 @@ TEST_CASE("samples have the bits of a plain loop that seeds alike" * doctest::sk
                                              all_bytes(*pair.test, [](int64_t) { return SampleDraw::fixed(); }));
 
   // Loaders of any number of readers and ESTs give these bits.
-  const Sampler sampler(7, 2, 3, true, false, 11);
+  const EpochSampler sampler(7, 2, 3, true, false, 11);
   for (const int64_t readers : {1, 3}) {
     LoaderOptions options;
     options.readers = readers;
@@ -258,7 +258,8 @@ TEST_CASE("data.holdout keeps samples of a Dataset, which keep their numbers" * 
 TEST_CASE("dictionaries are arrays by name, for the model to choose" * doctest::skip(!is_here())) {
   const PythonData data("named");
   const DataPair pair = data.open({"y", "x"});
-  CHECK(pair.train->shape() == SampleShape::fields({{"y", program::Type::f64, {}}, {"x", program::Type::i32, {3}}}));
+  CHECK(pair.train->shape() ==
+        SampleShape::fields({{"y", program::ScalarType::f64, {}}, {"x", program::ScalarType::i32, {3}}}));
   double y = 0;
   std::array<int32_t, 3> x{};
   const std::array<std::byte*, 2> out = {reinterpret_cast<std::byte*>(&y), reinterpret_cast<std::byte*>(x.data())};

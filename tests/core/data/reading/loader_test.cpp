@@ -86,7 +86,7 @@ void wait_until_readers_sleep() {
 
 EstRange range(int64_t begin, int64_t end) { return {VirtualRank(begin), VirtualRank(end)}; }
 
-void check_content(const LoadedBatch& batch, const Sampler& sampler, uint64_t seed) {
+void check_content(const LoadedBatch& batch, const EpochSampler& sampler, uint64_t seed) {
   std::vector<int64_t> expected(static_cast<size_t>(batch.size()));
   sampler.indices(batch.cursor(), batch.rank(), 0, expected);
   CHECK(std::ranges::equal(batch.indices(), expected));
@@ -102,9 +102,9 @@ void check_content(const LoadedBatch& batch, const Sampler& sampler, uint64_t se
 
 TEST_CASE("mini-batches come in need order with the right content, whatever the threads") {
   const Numbers data(57);
-  Sampler::Options options{57, 5, 4, true, false, 11};  // 12 samples per EST, 3 batches; 2 from step 9 on
+  EpochSampler::Options options{57, 5, 4, true, false, 11};  // 12 samples per EST, 3 batches; 2 from step 9 on
   options.changes = {{9, 7, 1}};
-  const Sampler sampler(options);
+  const EpochSampler sampler(options);
   for (const auto& [readers, prefetch] : {std::pair{1, 1}, {1, 4}, {2, 3}, {3, 8}, {5, 2}}) {
     const Step start(4);
     Loader loader(data, sampler, range(1, 4), start, {readers, prefetch, 77, 9});
@@ -125,7 +125,7 @@ TEST_CASE("mini-batches come in need order with the right content, whatever the 
 }
 
 TEST_CASE("nothing is read beyond prefetch or beyond the last step") {
-  const Sampler sampler(64, 2, 4, true, false, 0);
+  const EpochSampler sampler(64, 2, 4, true, false, 0);
   {
     const Numbers data(64);
     Loader loader(data, sampler, range(0, 2), {}, {2, 3, 0, std::nullopt});
@@ -148,7 +148,7 @@ TEST_CASE("the first mini-batch needs no more than its own samples, with 1 EST o
   for (int64_t ests : {1, 8}) {
     for (int64_t readers : {1, 3}) {
       Numbers data(64);
-      const Sampler sampler(64, 8, 4, true, false, 0);
+      const EpochSampler sampler(64, 8, 4, true, false, 0);
       const std::vector<int64_t> first = sampler.indices(Step(0), VirtualRank(0));
       data.allow_only(std::set<int64_t>(first.begin(), first.end()));
       Loader loader(data, sampler, range(0, ests), {}, {readers, 4, 0, std::nullopt});
@@ -177,7 +177,7 @@ class Slow : public Dataset {
 TEST_CASE("readers are added while the worker waits for them, and the batches stay what they are") {
   const Numbers data(4000);
   Slow slow(data);
-  const Sampler sampler(4000, 1, 4, true, false, 5);
+  const EpochSampler sampler(4000, 1, 4, true, false, 5);
   Loader loader(slow, sampler, range(0, 1), {}, {1, 8, 5, std::nullopt, 4});
   CHECK(loader.readers() == 1);
   int64_t most = 1;
@@ -219,7 +219,7 @@ class RoomForThreads {
 TEST_CASE("readers that the system has no room for are done without") {
   const Numbers data(4000);
   const Slow slow(data);
-  const Sampler sampler(4000, 1, 4, true, false, 5);
+  const EpochSampler sampler(4000, 1, 4, true, false, 5);
   {
     const RoomForThreads room(2);
     Loader loader(data, sampler, range(0, 1), {}, {4, 8, 5, std::nullopt});
@@ -257,7 +257,7 @@ class Bursts : public Dataset {
 
 TEST_CASE("a worker that waits reads further ahead, if it may") {
   const Numbers data(4000);
-  const Sampler sampler(4000, 1, 1, true, false, 5);
+  const EpochSampler sampler(4000, 1, 1, true, false, 5);
   std::set<int64_t> slow;
   for (int64_t first = 0; first < 4000; first += 16) slow.insert(sampler.indices(Step(first), VirtualRank(0)).front());
   const Bursts bursts(data, slow);
@@ -278,7 +278,7 @@ TEST_CASE("a worker that waits reads further ahead, if it may") {
 
 TEST_CASE("batches start at 64 bytes, buffers are used again and outlive the loader") {
   const Numbers data(90);
-  const Sampler sampler(90, 3, 5, true, false, 0);
+  const EpochSampler sampler(90, 3, 5, true, false, 0);
   std::set<const float*> seen;
   std::optional<LoadedBatch> last;
   {
@@ -296,7 +296,7 @@ TEST_CASE("batches start at 64 bytes, buffers are used again and outlive the loa
 
 TEST_CASE("memory that takes long to get keeps nobody from what has been read") {
   const Numbers data(40);
-  const Sampler sampler(40, 1, 5, false, false, 0);
+  const EpochSampler sampler(40, 1, 5, false, false, 0);
   std::promise<void> may_go_on;
   const std::shared_future<void> gate(may_go_on.get_future());
   std::atomic<int> asked = 0;
@@ -319,7 +319,7 @@ TEST_CASE("memory that takes long to get keeps nobody from what has been read") 
 TEST_CASE("a reader's error arrives in the place of its mini-batch and stays") {
   for (int64_t readers : {1, 3}) {
     Numbers data(40);
-    const Sampler sampler(40, 2, 5, false, false, 0);
+    const EpochSampler sampler(40, 2, 5, false, false, 0);
     data.broken_ = 21;  // rank 1, its third mini-batch of 5
     Loader loader(data, sampler, range(0, 2), {}, {readers, 4, 0, std::nullopt});
     for (int i = 0; i < 5; ++i) check_content(loader.next(), sampler, 0);
@@ -333,7 +333,7 @@ TEST_CASE("a reader's error arrives in the place of its mini-batch and stays") {
 
 TEST_CASE("a loader can be dropped at any time") {
   const Numbers data(1000);
-  const Sampler sampler(1000, 4, 8, true, false, 0);
+  const EpochSampler sampler(1000, 4, 8, true, false, 0);
   for (int taken = 0; taken < 20; ++taken) {
     Loader loader(data, sampler, range(0, 4), {}, {3, 5, 0, std::nullopt});
     for (int i = 0; i < taken; ++i) loader.next();
@@ -342,7 +342,7 @@ TEST_CASE("a loader can be dropped at any time") {
 
 TEST_CASE("ranks that the job does not have are refused") {
   const Numbers data(10);
-  const Sampler sampler(10, 2, 1, true, false, 0);
+  const EpochSampler sampler(10, 2, 1, true, false, 0);
   CHECK(error_of([&] { Loader(data, sampler, range(0, 3), {}, {}); }).fault() == Fault::bug);
   CHECK(error_of([&] { Loader(data, sampler, range(1, 1), {}, {}); }).fault() == Fault::bug);
   CHECK(error_of([&] { Loader(data, sampler, range(0, 1), {}, {0, 1, 0, 1}); }).fault() == Fault::bug);

@@ -15,7 +15,7 @@ namespace {
 
 using Batches = std::vector<std::vector<int64_t>>;
 
-std::vector<Batches> epoch_of(const Sampler& sampler, int64_t epoch) {
+std::vector<Batches> epoch_of(const EpochSampler& sampler, int64_t epoch) {
   std::vector<Batches> all;
   for (int64_t rank = 0; rank < sampler.ests(); ++rank) {
     Batches& batches = all.emplace_back();
@@ -30,7 +30,7 @@ std::vector<Batches> epoch_of(const Sampler& sampler, int64_t epoch) {
 
 TEST_CASE("mini-batches are PyTorch's") {
   struct Case {
-    Sampler::Options options;
+    EpochSampler::Options options;
     int64_t epoch;
     std::vector<Batches> expected;
   };
@@ -41,14 +41,14 @@ TEST_CASE("mini-batches are PyTorch's") {
       {{3, 8, 1, true, false, 5u}, 2, {{{0}}, {{1}}, {{2}}, {{0}}, {{1}}, {{2}}, {{0}}, {{1}}}},
       {{7, 2, 3, true, false, 4294967297u}, 0, {{{0, 1, 5}, {4}}, {{6, 3, 2}, {0}}}},
   };
-  for (const Case& c : cases) CHECK(epoch_of(Sampler(c.options), c.epoch) == c.expected);
+  for (const Case& c : cases) CHECK(epoch_of(EpochSampler(c.options), c.epoch) == c.expected);
 }
 
 TEST_CASE("behind a change of the batch size, an EST goes on with the samples that come next") {
-  const Sampler plain(23, 3, 8, true, false, 1);  // 8 samples per EST
-  Sampler::Options options{23, 3, 3, true, false, 1};
+  const EpochSampler plain(23, 3, 8, true, false, 1);  // 8 samples per EST
+  EpochSampler::Options options{23, 3, 3, true, false, 1};
   options.changes = {{1, 2, 1}};
-  const Sampler changed(options);
+  const EpochSampler changed(options);
   for (int64_t rank = 0; rank < 3; ++rank) {
     std::vector<int64_t> taken;
     for (int64_t step = 0; step < 4; ++step)  // 3, 2, 2, 1
@@ -57,9 +57,9 @@ TEST_CASE("behind a change of the batch size, an EST goes on with the samples th
   }
   CHECK(changed.batch() == 3);
   options.changes = {{1, 9, 1}};
-  CHECK(Sampler(options).batch() == 8);
+  CHECK(EpochSampler(options).batch() == 8);
   options.drop_last = true;
-  CHECK(contains(error_of([&] { Sampler{options}; }).message(), "data.batch = 9"));
+  CHECK(contains(error_of([&] { EpochSampler{options}; }).message(), "data.batch = 9"));
 }
 
 namespace {
@@ -71,8 +71,8 @@ std::vector<int64_t> skewed_lengths(int64_t samples) {
   return lengths;
 }
 
-Sampler::Options bucketed(int64_t samples, int64_t ests, int64_t batch, int64_t bucket) {
-  Sampler::Options options{samples, ests, batch, true, false, 7};
+EpochSampler::Options bucketed(int64_t samples, int64_t ests, int64_t batch, int64_t bucket) {
+  EpochSampler::Options options{samples, ests, batch, true, false, 7};
   options.lengths = skewed_lengths(samples);
   options.bucket = bucket;
   return options;
@@ -101,10 +101,10 @@ int64_t places_of(const std::vector<Batches>& epoch, const std::vector<int64_t>&
 }  // namespace
 
 TEST_CASE("buckets order the samples of an epoch anew: the same ones, with little padding") {
-  Sampler::Options options = bucketed(1001, 3, 8, 10);  // 334 each: 41 whole steps and one of 6 samples
-  const Sampler sorted(options);
+  EpochSampler::Options options = bucketed(1001, 3, 8, 10);  // 334 each: 41 whole steps and one of 6 samples
+  const EpochSampler sorted(options);
   options.bucket = 0;
-  const Sampler plain(options);
+  const EpochSampler plain(options);
   int64_t with = 0, without = 0;
   for (const int64_t epoch : {0, 1, 5}) {
     const std::vector<Batches> order = epoch_of(sorted, epoch), before = epoch_of(plain, epoch);
@@ -119,8 +119,8 @@ TEST_CASE("buckets order the samples of an epoch anew: the same ones, with littl
 
 TEST_CASE(
     "a window of buckets has the samples of its own steps, sorted; the ESTs of a step have neighbouring lengths") {
-  const Sampler::Options options = bucketed(960, 4, 6, 8);
-  const Sampler sampler(options), plain(960, 4, 6, true, false, 7);
+  const EpochSampler::Options options = bucketed(960, 4, 6, 8);
+  const EpochSampler sampler(options), plain(960, 4, 6, true, false, 7);
   const std::vector<Batches> order = epoch_of(sampler, 2), before = epoch_of(plain, 2);
   const auto length = [&](int64_t sample) { return options.lengths[static_cast<size_t>(sample)]; };
   int64_t rising = 0;
@@ -158,7 +158,7 @@ TEST_CASE(
 
 // From scripts/peers/samplers.py, which restates length_buckets.h: windows of 2, 2 and 1 steps, and a short mini-batch.
 TEST_CASE("the order of buckets is fixed, also in the last window of an epoch, which is shorter") {
-  const Sampler sampler(bucketed(31, 2, 3, 2));
+  const EpochSampler sampler(bucketed(31, 2, 3, 2));
   CHECK(epoch_of(sampler, 0) ==
         std::vector<Batches>{{{22, 9, 17}, {23, 16, 13}, {11, 27, 15}, {7, 24, 28}, {2, 1, 6}, {19}},
                              {{30, 20, 10}, {25, 18, 5}, {4, 0, 3}, {29, 21, 12}, {8, 26, 14}, {5}}});
@@ -169,37 +169,37 @@ TEST_CASE("the order of buckets is fixed, also in the last window of an epoch, w
 
 TEST_CASE(
     "a step's samples do not depend on what was asked before; a change of the batch keeps a begun epoch's order") {
-  Sampler::Options options = bucketed(240, 2, 6, 5);  // 20 steps an epoch
-  const Sampler whole(options);
-  CHECK(Sampler(options).indices(Step(33), VirtualRank(1)) == whole.indices(Step(33), VirtualRank(1)));
+  EpochSampler::Options options = bucketed(240, 2, 6, 5);  // 20 steps an epoch
+  const EpochSampler whole(options);
+  CHECK(EpochSampler(options).indices(Step(33), VirtualRank(1)) == whole.indices(Step(33), VirtualRank(1)));
   std::vector<int64_t> of_rank;
   for (int64_t step = 0; step < 20; ++step)
     for (const int64_t sample : whole.indices(Step(step), VirtualRank(0))) of_rank.push_back(sample);
   options.changes = {{7, 3, 1}};
-  const Sampler changed(options);
+  const EpochSampler changed(options);
   std::vector<int64_t> taken;
   for (int64_t step = 0; step < 7 + 26; ++step)
     for (const int64_t sample : changed.indices(Step(step), VirtualRank(0))) taken.push_back(sample);
   CHECK(taken == of_rank);
   options.changes = {};
   options.batch = 3;  // the next epoch is sorted for the new batch
-  CHECK(changed.indices(Step(33), VirtualRank(1)) == Sampler(options).indices(Step(40), VirtualRank(1)));
+  CHECK(changed.indices(Step(33), VirtualRank(1)) == EpochSampler(options).indices(Step(40), VirtualRank(1)));
 }
 
 TEST_CASE("buckets of repeated samples: more ESTs than samples, and draws by weight") {
-  const std::vector<Batches> repeated = epoch_of(Sampler(bucketed(3, 8, 1, 4)), 0);
-  const std::vector<Batches> plain = epoch_of(Sampler(3, 8, 1, true, false, 7), 0);
+  const std::vector<Batches> repeated = epoch_of(EpochSampler(bucketed(3, 8, 1, 4)), 0);
+  const std::vector<Batches> plain = epoch_of(EpochSampler(3, 8, 1, true, false, 7), 0);
   CHECK(samples_of(repeated) == samples_of(plain));
-  Sampler::Options options = bucketed(100, 2, 5, 4);
+  EpochSampler::Options options = bucketed(100, 2, 5, 4);
   options.weights = std::vector<double>(100, 1);
-  const Sampler drawn(options);
+  const EpochSampler drawn(options);
   options.bucket = 0;
-  CHECK(samples_of(epoch_of(drawn, 1)) == samples_of(epoch_of(Sampler(options), 1)));
-  CHECK(epoch_of(drawn, 1) != epoch_of(Sampler(options), 1));
+  CHECK(samples_of(epoch_of(drawn, 1)) == samples_of(epoch_of(EpochSampler(options), 1)));
+  CHECK(epoch_of(drawn, 1) != epoch_of(EpochSampler(options), 1));
 }
 
 TEST_CASE("epochs in any order give the same samples") {
-  const Sampler sampler(50, 2, 25, true, false, 3);
+  const EpochSampler sampler(50, 2, 25, true, false, 3);
   const auto at = [&](int64_t epoch) { return sampler.indices(Step(epoch), VirtualRank(1)); };
   const auto first = at(0), third = at(2);
   CHECK(first != third);
@@ -209,17 +209,17 @@ TEST_CASE("epochs in any order give the same samples") {
 }
 
 TEST_CASE("an epoch without a mini-batch is refused") {
-  const Error error = error_of([] { Sampler(10, 4, 4, true, true, 0); });
+  const Error error = error_of([] { EpochSampler(10, 4, 4, true, true, 0); });
   CHECK(error.fault() == Fault::infeasible);
   CHECK(contains(error.message(), "3 each"));
   CHECK(contains(error.advice(), "at most 3"));
-  CHECK(Sampler(10, 4, 4, true, false, 0).schedule().end_of(Epoch(1)) == Step(1));
-  CHECK(error_of([] { Sampler(0, 4, 4, true, false, 0); }).fault() == Fault::infeasible);
-  CHECK(error_of([] { Sampler(4, 0, 4, true, false, 0); }).fault() == Fault::bug);
+  CHECK(EpochSampler(10, 4, 4, true, false, 0).schedule().end_of(Epoch(1)) == Step(1));
+  CHECK(error_of([] { EpochSampler(0, 4, 4, true, false, 0); }).fault() == Fault::infeasible);
+  CHECK(error_of([] { EpochSampler(4, 0, 4, true, false, 0); }).fault() == Fault::bug);
 }
 
 TEST_CASE("a batch larger than an EST's share is that share") {
-  const Sampler sampler(10, 4, INT64_MAX, true, false, 0);
+  const EpochSampler sampler(10, 4, INT64_MAX, true, false, 0);
   CHECK(sampler.batch() == 3);
   CHECK(sampler.schedule().batch_size(Step(0)) == 3);
   CHECK(sampler.schedule().cursor_at(Step(1)) == Cursor{Epoch(1), 0});
@@ -264,16 +264,16 @@ TEST_CASE("randperm gives torch's order of many") {
 
 namespace {
 
-Sampler::Options weighted_options(uint64_t seed) {
-  Sampler::Options options{7, 2, 3, true, false, seed};
+EpochSampler::Options weighted_options(uint64_t seed) {
+  EpochSampler::Options options{7, 2, 3, true, false, seed};
   options.weights = {1, 0, 3, 0.5, 2, 0.25, 7};
   return options;
 }
 
 const std::vector<int64_t> kLabels = {0, 1, 2, 0, 5, 1, 2, 0, 5, 5, 5, 1};
 
-Sampler::Options group_options(int64_t ests, int64_t batch, int64_t per_class) {
-  Sampler::Options options{static_cast<int64_t>(kLabels.size()), ests, batch, true, false, 7};
+EpochSampler::Options group_options(int64_t ests, int64_t batch, int64_t per_class) {
+  EpochSampler::Options options{static_cast<int64_t>(kLabels.size()), ests, batch, true, false, 7};
   options.labels = kLabels;
   options.per_class = per_class;
   return options;
@@ -287,7 +287,7 @@ TEST_CASE("draws by weight are those of torch's WeightedRandomSampler, dealt out
   CHECK(draws.draw(5) == std::vector<int64_t>{6, 2, 4, 3, 2, 6, 6});
   CHECK(draws.draw(9) == std::vector<int64_t>{2, 6, 4, 2, 0, 6, 2});
   CHECK(draws.draw(5 + (uint64_t{1} << 32)) == draws.draw(5));
-  CHECK(epoch_of(Sampler(weighted_options(4)), 1) == std::vector<Batches>{{{6, 4, 2}, {6}}, {{2, 3, 6}, {6}}});
+  CHECK(epoch_of(EpochSampler(weighted_options(4)), 1) == std::vector<Batches>{{{6, 4, 2}, {6}}, {{2, 3, 6}, {6}}});
 }
 
 TEST_CASE("weights decide how often a sample is drawn; a weight of 0 means never") {
@@ -340,7 +340,7 @@ TEST_CASE("a part of a mini-batch of groups is the same as in the whole") {
 }
 
 TEST_CASE("every mini-batch has per_class samples of each of its classes, at every place") {
-  const Sampler sampler(group_options(2, 6, 2));  // 6 samples each
+  const EpochSampler sampler(group_options(2, 6, 2));  // 6 samples each
   CHECK(sampler.samples_per_est() == 6);
   for (int64_t step = 0; step < 50; ++step)
     for (int64_t rank = 0; rank < 2; ++rank) {
@@ -355,19 +355,19 @@ TEST_CASE("every mini-batch has per_class samples of each of its classes, at eve
 }
 
 TEST_CASE("an EST's list is rounded down to whole groups, and its short batch is whole groups, too") {
-  const Sampler sampler(group_options(3, 4, 3));  // 4 samples each
+  const EpochSampler sampler(group_options(3, 4, 3));  // 4 samples each
   CHECK(sampler.samples_per_est() == 3);
-  const Sampler three(group_options(1, 9, 3));
+  const EpochSampler three(group_options(1, 9, 3));
   CHECK(three.schedule().batch_size(Step(0)) == 9);
   CHECK(three.schedule().batch_size(Step(1)) == 3);
   CHECK(three.indices(Step(1), VirtualRank(0)).size() == 3);
 }
 
 TEST_CASE("a changed batch leaves the draws of the epoch's other mini-batches as they are") {
-  Sampler::Options options = group_options(1, 4, 2);  // 4, 4, 4
-  const Sampler plain(options);
+  EpochSampler::Options options = group_options(1, 4, 2);  // 4, 4, 4
+  const EpochSampler plain(options);
   options.changes = {{1, 8, 1}};  // 4, 8
-  const Sampler changed(options);
+  const EpochSampler changed(options);
   const std::vector<int64_t> longer = changed.indices(Step(1), VirtualRank(0));
   REQUIRE(longer.size() == 8);
   CHECK(std::ranges::equal(std::span(longer).first(4), plain.indices(Step(1), VirtualRank(0))));
@@ -375,10 +375,10 @@ TEST_CASE("a changed batch leaves the draws of the epoch's other mini-batches as
 }
 
 TEST_CASE("behind a change of the batch size, an EST goes on with the draws that come next") {
-  Sampler::Options options = weighted_options(4);
-  const Sampler plain(options);  // 3, 1
+  EpochSampler::Options options = weighted_options(4);
+  const EpochSampler plain(options);  // 3, 1
   options.changes = {{2, 2, 1}};
-  const Sampler changed(options);  // 3, 1, 2, 2
+  const EpochSampler changed(options);  // 3, 1, 2, 2
   for (const VirtualRank rank : {VirtualRank(0), VirtualRank(1)}) {
     std::vector<int64_t> before = plain.indices(Step(2), rank), after = changed.indices(Step(2), rank);
     std::ranges::copy(plain.indices(Step(3), rank), std::back_inserter(before));
@@ -388,11 +388,11 @@ TEST_CASE("behind a change of the batch size, an EST goes on with the draws that
 }
 
 TEST_CASE("too many classes for a mini-batch, and too few samples for a group, are refused in words") {
-  const Error many = error_of([] { Sampler{group_options(1, 12, 2)}; });
+  const Error many = error_of([] { EpochSampler{group_options(1, 12, 2)}; });
   CHECK(many.fault() == Fault::infeasible);
   CHECK(contains(many.message(), "12 samples with data.per_class = 2 has 6 classes, but only 4"));
   CHECK(contains(many.advice(), "at most 8"));
-  const Error few = error_of([] { Sampler{group_options(6, 4, 4)}; });
+  const Error few = error_of([] { EpochSampler{group_options(6, 4, 4)}; });
   CHECK(contains(few.message(), "12 samples over 6 ESTs are 2 each, fewer than data.per_class = 4"));
 }
 

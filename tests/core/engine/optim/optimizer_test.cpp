@@ -19,7 +19,7 @@ Optimizer make(const spec::OptimizerSection& section) { return Optimizer(section
 
 std::vector<std::string_view> names_of_slots(const spec::OptimizerSection& section, size_t parameter) {
   std::vector<std::string_view> slots;
-  for (const Slot& slot : make(section).slots(parameter, {3, 5})) {
+  for (const SlotShape& slot : make(section).slots(parameter, {3, 5})) {
     CHECK(slot.sizes == std::vector<int64_t>{3, 5});
     slots.push_back(slot.name);
   }
@@ -255,9 +255,10 @@ TEST_CASE("optimizers of whole parameters: slots of their own sizes, and torch's
   spec::OptimizerSection section;
   section.name = spec::OptimizerKind::adafactor;
   const Optimizer adafactor = make(section);
-  CHECK(adafactor.slots(0, {4, 3, 2, 5}) == std::vector<Slot>{{"row_var", {4, 3, 2, 1}}, {"col_var", {4, 3, 1, 5}}});
-  CHECK(adafactor.slots(1, {7}) == std::vector<Slot>{{"variance", {7}}});
-  CHECK(adafactor.slots(1, {}) == std::vector<Slot>{{"variance", {}}});
+  CHECK(adafactor.slots(0, {4, 3, 2, 5}) ==
+        std::vector<SlotShape>{{"row_var", {4, 3, 2, 1}}, {"col_var", {4, 3, 1, 5}}});
+  CHECK(adafactor.slots(1, {7}) == std::vector<SlotShape>{{"variance", {7}}});
+  CHECK(adafactor.slots(1, {}) == std::vector<SlotShape>{{"variance", {}}});
   CHECK(adafactor.updates_whole(1));
   const auto settings = std::get<Adafactor>(adafactor.whole_settings(0, 41, 0.5));
   CHECK(settings.lr == 0.5);
@@ -268,14 +269,14 @@ TEST_CASE("optimizers of whole parameters: slots of their own sizes, and torch's
   CHECK(settings.weight_decay == 0);
 
   section.name = spec::OptimizerKind::lamb;
-  CHECK(make(section).slots(0, {2, 3}) == std::vector<Slot>{{"exp_avg", {2, 3}}, {"exp_avg_sq", {2, 3}}});
+  CHECK(make(section).slots(0, {2, 3}) == std::vector<SlotShape>{{"exp_avg", {2, 3}}, {"exp_avg_sq", {2, 3}}});
   const auto lamb = std::get<Lamb>(make(section).whole_settings(0, 0, 0.5));
   CHECK(lamb.eps == 1e-6);
   CHECK(lamb.weight_decay == 0.01);
   CHECK(lamb.beta2 == 0.999);
 
   section.name = spec::OptimizerKind::muon;
-  CHECK(make(section).slots(0, {2, 3}) == std::vector<Slot>{{"momentum_buffer", {2, 3}}});
+  CHECK(make(section).slots(0, {2, 3}) == std::vector<SlotShape>{{"momentum_buffer", {2, 3}}});
   const auto muon = std::get<Muon>(make(section).whole_settings(0, 0, 0.5));
   CHECK(muon.momentum == 0.95);
   CHECK(muon.nesterov);
@@ -308,7 +309,7 @@ TEST_CASE("a group with another optimizer has that optimizer's slots, and none o
   section.groups[0].weight_decay = 0.25;
   const Optimizer optimizer = make(section);
   CHECK(optimizer.slots(0, {2}).size() == 3);
-  CHECK(optimizer.slots(1, {2}) == std::vector<Slot>{{"exp_avg", {2}}, {"exp_avg_sq", {2}}});
+  CHECK(optimizer.slots(1, {2}) == std::vector<SlotShape>{{"exp_avg", {2}}, {"exp_avg_sq", {2}}});
   CHECK(optimizer.groups().settings(1).lr == 1e-3);
   Scalar coupled, decoupled;
   optimizer.update(1, 0, 0.5, coupled.piece());

@@ -22,7 +22,7 @@ namespace estrain::h5 {
 namespace {
 
 template <typename T>
-std::vector<T> read_all(const Dataset& dataset, Type as) {
+std::vector<T> read_all(const DatasetObject& dataset, Type as) {
   std::vector<T> values(static_cast<size_t>(dataset.elements()));
   dataset.read(as, values.data());
   return values;
@@ -85,7 +85,7 @@ TEST_CASE("rows are read alone, and only rows that exist") {
   std::vector<int64_t> values(24);
   std::iota(values.begin(), values.end(), 0);
   File file = File::create(path);
-  Dataset rows = file.root().create_dataset("v", Type::i64, {6, 2, 2});
+  DatasetObject rows = file.root().create_dataset("v", Type::i64, {6, 2, 2});
   rows.write(Type::i64, values.data());
   std::vector<int64_t> two(8);
   rows.read_rows(Type::i64, 3, 2, two.data());

@@ -29,7 +29,7 @@ void write_filtered(const std::string& path, H5Z_filter_t filter, const std::str
 }
 
 template <typename Number>
-std::vector<Number> numbers_of(const Dataset& data, Type as) {
+std::vector<Number> numbers_of(const DatasetObject& data, Type as) {
   std::vector<Number> values(static_cast<size_t>(data.elements()));
   data.read(as, values.data());
   return values;
@@ -93,7 +93,7 @@ TEST_CASE("plugins are loaded only once that is allowed") {
   write_filtered(path, 511, std::string("\x01\x02\x03\xff"));
   REQUIRE(H5PLprepend(ESTRAIN_HDF5_PLUGINS) >= 0);
   const File file = File::open(path);
-  const Dataset data = file.root().dataset("v");
+  const DatasetObject data = file.root().dataset("v");
   uint8_t out[4] = {};
   CHECK(error_of([&] { data.read(Type::u8, out); }).fault() == Fault::mismatch);
   CHECK_FALSE(plugin_is_loaded());

@@ -56,7 +56,7 @@ TEST_CASE("chunked, compressed and foreign-endian datasets are read with convers
   const File file = File::open(path);
   for (const char* name : {"zipped", "swapped"}) {
     CAPTURE(name);
-    const Dataset dataset = file.root().dataset(name);
+    const DatasetObject dataset = file.root().dataset(name);
     CHECK_FALSE(dataset.offset().has_value());
     CHECK(dataset.numeric());
     std::vector<float> row(12);
@@ -73,7 +73,7 @@ TEST_CASE("what is no number is refused; fixed strings and small integers are re
   const std::string path = folder / "foreign.h5";
   write_foreign(path);
   const File file = File::open(path);
-  const Dataset words = file.root().dataset("words");
+  const DatasetObject words = file.root().dataset("words");
   CHECK(words.type() == Type::other);
   CHECK_FALSE(words.numeric());
   float out = 0;

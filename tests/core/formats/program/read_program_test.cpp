@@ -44,7 +44,7 @@ TEST_CASE("a program is read whole: tensors, inputs, calls with their places, ou
   CHECK(program.parameters[0].sizes == std::vector<int64_t>{2, 3});
   CHECK(program.parameters[0].requires_grad);
   REQUIRE(program.buffers.size() == 3);
-  CHECK(program.buffers[2].type == Type::i64);
+  CHECK(program.buffers[2].type == ScalarType::i64);
   REQUIRE(program.inputs.size() == 1);
   CHECK(sizes_text(program.inputs[0].sizes) == "[s0, 3]");
   REQUIRE(program.calls.size() == 7);
@@ -165,7 +165,7 @@ TEST_CASE("a graph within the graph is spread out, with its modes") {
   CHECK(program.modes.at(program.calls[1].modes).grad == false);
   CHECK_FALSE(program.modes.at(program.calls[2].modes).grad.has_value());
   const int relu = program.calls[1].results[0].values[0];
-  CHECK(std::get<Value>(program.calls[2].arguments[0].second).number == relu);
+  CHECK(std::get<ValueRef>(program.calls[2].arguments[0].second).number == relu);
 }
 
 TEST_CASE("a graph within the graph whose values do not match is refused") {

@@ -17,7 +17,7 @@ std::span<const std::byte> bytes_of(const std::string& file) { return std::as_by
 
 // Every element twice what it was, of floats.
 void doubled(const StoredTensor& tensor, std::byte* out) {
-  if (tensor.type != Type::f32) return;
+  if (tensor.type != ScalarType::f32) return;
   for (size_t i = 0; i < tensor.bytes.size(); i += sizeof(float)) {
     float value;
     std::memcpy(&value, tensor.bytes.data() + i, sizeof value);

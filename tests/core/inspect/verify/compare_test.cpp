@@ -42,7 +42,7 @@ auto nudge(int64_t at_step, std::string path, size_t index) {
 void nudge_file(const std::string& path, const std::string& dataset, size_t index) {
   h5::File file = h5::File::open_for_update(path);
   {
-    h5::Dataset target = file.root().dataset(dataset);
+    h5::DatasetObject target = file.root().dataset(dataset);
     std::vector<float> values(static_cast<size_t>(target.elements()));
     target.read(h5::Type::f32, values.data());
     values[index] = std::nextafter(values[index], 2.f);

@@ -11,7 +11,7 @@
 
 namespace estrain::algorithms {
 
-struct FakeAlgorithms : Algorithms {
+struct FakeAlgorithms : LibraryAlgorithms {
   std::vector<std::pair<std::string, std::optional<double>>> all;  // sorted by name
   std::vector<double> bests;                                       // the `fastest` of each call
   int measured = 0, listed = 0;

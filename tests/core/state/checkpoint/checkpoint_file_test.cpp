@@ -65,7 +65,7 @@ TEST_CASE("the identity of data files comes back, and is under the checksum") {
 }
 
 TEST_CASE("a file of another format is refused, and says so") {
-  h5::Image image = h5::Image::create({});
+  h5::FileImage image = h5::FileImage::create({});
   h5::Group root = image.root();
   create_structure(root, small_layout(), sample_meta());
   for (const int64_t version : {int64_t{0}, format_version + 1}) {

@@ -299,7 +299,7 @@ EvaluatedSet evaluated(Exported& model, const torch::Tensor& input, const torch:
 struct EvaluationCase {
   spec::Loss loss;
   torch::Tensor target;
-  program::Type type;
+  program::ScalarType type;
   std::vector<int64_t> dims;
   int64_t predictions;  // of all samples
 };
@@ -316,19 +316,19 @@ TEST_CASE("an evaluation's loss and accuracy are PyTorch's of all samples at onc
   const torch::Tensor soft_places = torch::softmax(torch::randn({samples, 2, 3}), 1);
   const torch::Tensor smoothed = torch::randint(2, {samples, 2}, torch::kLong).to(torch::kFloat) * 0.9 + 0.05;
   using enum spec::Loss;
-  using program::Type;
+  using program::ScalarType;
   const EvaluationCase cases[] = {
-      {cross_entropy, some, Type::i64, {}, 4},
-      {cross_entropy, some.to(torch::kChar), Type::i8, {}, 4},
-      {nll, some, Type::i64, {}, 4},
-      {cross_entropy, places, Type::i64, {3}, 16},
-      {nll, places, Type::i64, {3}, 16},
-      {cross_entropy, soft, Type::f32, {2}, 7},
-      {cross_entropy, soft.to(torch::kDouble), Type::f64, {2}, 7},
-      {cross_entropy, soft.to(torch::kHalf), Type::f16, {2}, 7},
-      {cross_entropy, soft_places, Type::f32, {2, 3}, 21},
-      {bce_with_logits, smoothed, Type::f32, {2}, 14},
-      {mse, soft, Type::f32, {2}, 0},
+      {cross_entropy, some, ScalarType::i64, {}, 4},
+      {cross_entropy, some.to(torch::kChar), ScalarType::i8, {}, 4},
+      {nll, some, ScalarType::i64, {}, 4},
+      {cross_entropy, places, ScalarType::i64, {3}, 16},
+      {nll, places, ScalarType::i64, {3}, 16},
+      {cross_entropy, soft, ScalarType::f32, {2}, 7},
+      {cross_entropy, soft.to(torch::kDouble), ScalarType::f64, {2}, 7},
+      {cross_entropy, soft.to(torch::kHalf), ScalarType::f16, {2}, 7},
+      {cross_entropy, soft_places, ScalarType::f32, {2, 3}, 21},
+      {bce_with_logits, smoothed, ScalarType::f32, {2}, 14},
+      {mse, soft, ScalarType::f32, {2}, 0},
   };
   for (const EvaluationCase& wanted : cases) {
     CAPTURE(static_cast<int>(wanted.loss));
@@ -337,7 +337,7 @@ TEST_CASE("an evaluation's loss and accuracy are PyTorch's of all samples at onc
     const bool has_places = !wanted.dims.empty() && wanted.dims.back() == 3;
     spec::ModelSection model_section = section(wanted.loss);
     model_section.loss_target = "kind";
-    const NamedShape shape{{{"x", Type::f32, {3}}, {"kind", wanted.type, wanted.dims}}};
+    const NamedShape shape{{{"x", ScalarType::f32, {3}}, {"kind", wanted.type, wanted.dims}}};
     const auto model = build(has_places ? program_with_places() : program_with_logits(), shape, model_section);
     const bool scores = wanted.loss == cross_entropy || wanted.loss == nll;
     if (scores) model->want_metrics({.top_k = {1}});
@@ -450,19 +450,19 @@ TEST_CASE("named arrays go to the inputs of their names, widened where that keep
                                   {{"self", tensor_argument("mean")}, {"other", tensor_argument("any")}}, "all"));
   parts.set_output("all");
   using Field = NamedShape::NamedField;
-  const auto shape = [](program::Type type) {
-    return NamedShape{
-        {Field{"keep", type, {}}, Field{"other", program::Type::i64, {}}, Field{"x", program::Type::f32, {3}}}};
+  const auto shape = [](program::ScalarType type) {
+    return NamedShape{{Field{"keep", type, {}}, Field{"other", program::ScalarType::i64, {}},
+                       Field{"x", program::ScalarType::f32, {3}}}};
   };
-  const auto model = build(parts, shape(program::Type::u8));
+  const auto model = build(parts, shape(program::ScalarType::u8));
   MiniBatch batch;
   batch.fields = {torch::zeros({4}, torch::kByte), torch::zeros({4}, torch::kLong), torch::randn({4, 3})};
   CHECK(model->loss(batch).item<float>() == 0);
   batch.fields[0] += 1;
   CHECK(model->loss(batch).item<float>() != 0);
-  CHECK(contains(error_of([&] { build(parts, shape(program::Type::f32)); }).message(),
+  CHECK(contains(error_of([&] { build(parts, shape(program::ScalarType::f32)); }).message(),
                  "the program's input keep is bool, the array of that name is float32"));
-  NamedShape without = shape(program::Type::u8);
+  NamedShape without = shape(program::ScalarType::u8);
   without.fields.erase(without.fields.begin());
   CHECK(contains(error_of([&] { build(parts, without); }).message(),
                  "input keep is not an array of the data, which has"));

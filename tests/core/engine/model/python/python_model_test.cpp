@@ -69,7 +69,7 @@ class PretendPython : public Interpreter {
 
 NamedShape arrays(const Strings& names) {
   NamedShape shape;
-  for (const std::string& name : names) shape.fields.push_back({name, program::Type::f32, {3}});
+  for (const std::string& name : names) shape.fields.push_back({name, program::ScalarType::f32, {3}});
   return shape;
 }
 

@@ -72,7 +72,7 @@ struct Setting {
     options.memory = device.host_memory();
   }
   const Numbers numbers;
-  const data::Sampler sampler{100, kFeedEsts, kBatch, /*shuffle=*/true, /*drop_last=*/false, /*seed=*/7};
+  const data::EpochSampler sampler{100, kFeedEsts, kBatch, /*shuffle=*/true, /*drop_last=*/false, /*seed=*/7};
   data::LoaderOptions options;
   data::Loader loader() const { return {numbers, sampler, {VirtualRank(0), VirtualRank(kFeedEsts)}, {}, options}; }
 };
@@ -134,7 +134,8 @@ class Texts : public data::Dataset {
  public:
   int64_t size() const override { return 40; }
   data::SampleShape shape() const override {
-    return data::SampleShape::fields({{.name = "text", .type = program::Type::i64, .dims = {4}, .is_ragged = true}});
+    return data::SampleShape::fields(
+        {{.name = "text", .type = program::ScalarType::i64, .dims = {4}, .is_ragged = true}});
   }
   int64_t classes() const override { return 1; }
   int64_t length(int64_t index) const override { return index % 4 + 1; }

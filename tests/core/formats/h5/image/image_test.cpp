@@ -15,12 +15,12 @@ namespace estrain::h5 {
 namespace {
 
 struct Built {
-  Image image;
+  FileImage image;
   uint64_t weight, bias;  // file offsets
 };
 
 Built build() {
-  Image image = Image::create({.user_block = 1024});
+  FileImage image = FileImage::create({.user_block = 1024});
   uint64_t weight = 0, bias = 0;
   {
     Group root = image.root();
@@ -34,7 +34,7 @@ Built build() {
   return {std::move(image), weight, bias};
 }
 
-std::vector<char> bytes_of(const Image& image) {
+std::vector<char> bytes_of(const FileImage& image) {
   std::vector<char> bytes(image.length());
   image.read(0, reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
   return bytes;
@@ -85,13 +85,13 @@ TEST_CASE("a structure in memory is read as the file would be") {
   SparseBytes structure;
   const std::vector<char> bytes = bytes_of(built.image);
   structure.write(0, reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
-  const Image image = Image::open(std::move(structure), bytes.size(), "run/x.h5");
+  const FileImage image = FileImage::open(std::move(structure), bytes.size(), "run/x.h5");
   CHECK(image.root().get_string("kind") == "test");
   CHECK(image.root().dataset("model/weight").offset() == built.weight);
 }
 
 TEST_CASE("nonsense instead of a structure is corrupt and names the file") {
-  const Error error = error_of([] { (void)Image::open(SparseBytes(), 5000, "run/x.h5"); });
+  const Error error = error_of([] { (void)FileImage::open(SparseBytes(), 5000, "run/x.h5"); });
   CHECK(error.fault() == Fault::corrupt);
   CHECK(error.message().starts_with("run/x.h5: "));
 }

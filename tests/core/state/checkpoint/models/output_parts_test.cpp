@@ -24,7 +24,7 @@ void put(OutputParts& parts, const OutputColumn& column, int64_t first, const st
 template <typename T>
 std::vector<T> read(const std::string& path, const std::string& name, h5::Type type,
                     const std::vector<int64_t>& shape) {
-  const h5::Dataset dataset = h5::File::open(path).root().dataset(name);
+  const h5::DatasetObject dataset = h5::File::open(path).root().dataset(name);
   CHECK(dataset.shape() == shape);
   CHECK(dataset.type() == type);
   std::vector<T> values(static_cast<size_t>(dataset.elements()));

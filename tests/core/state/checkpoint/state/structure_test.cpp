@@ -12,7 +12,7 @@ namespace {
 
 TEST_CASE("an array may have a second name beside the first, of a parameter or a buffer, and nowhere else") {
   const auto read_with = [](const char* array, const char* second_name) {
-    h5::Image image = h5::Image::create({});
+    h5::FileImage image = h5::FileImage::create({});
     h5::Group root = image.root();
     create_structure(root, small_layout(), sample_meta());
     root.link(array, second_name);
