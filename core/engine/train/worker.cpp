@@ -238,48 +238,112 @@ void report_bad_samples(const data::DataPair& data, comm::WorkersOwnChannel& lau
   });
 }
 
+// The operators that take the place of LibTorch's in this process.
+struct OwnOperators {
+  std::optional<operators::DeterministicOperators> deterministic;  // on a GPU
+  std::optional<operators::PortableOperators> portable;            // with job.kernels = "portable"
+
+  OwnOperators(device::ComputeDevice& device, const WorkerSetup& setup) {
+    if (!device.torch_device().is_cpu()) deterministic.emplace(device);
+    if (setup.spec.job.kernels == spec::Kernels::portable) {
+      portable.emplace(device);
+    } else if (setup.spec.job.algorithms == spec::Algorithms::measured) {
+      pin_algorithms(device, setup);
+    }
+  }
+};
+
+// At D2, a module in Python may call other operators at any step. Returns nothing for other jobs.
+std::optional<operators::ScanOptions> operators_to_watch(const WorkerSetup& setup, const device::ComputeDevice& device,
+                                                         const OwnOperators& own) {
+  if (setup.interpreter == nullptr || setup.spec.job.determinism != spec::Determinism::d2) return std::nullopt;
+  return operators::ScanOptions{
+      .replaced = &own.portable->names(), .device = key_of(device), .layer = model::current_block};
+}
+
+std::unique_ptr<TrainingJob> make_job(const WorkerSetup& setup, const data::DataPair& data,
+                                      device::ComputeDevice& device,
+                                      const std::optional<operators::ScanOptions>& watched) {
+  const bool draws = setup.options.builds && setup.options.checkpoint.empty();
+  std::unique_ptr<TrainingJob> made;
+  const auto make = [&] {
+    made = std::make_unique<TrainingJob>(setup.spec, data, draws, setup.options.cuda_streams,
+                                         PythonSide{setup.interpreter, &device});
+  };
+  if (!watched) {
+    make();
+    return made;
+  }
+  operators::scan(*watched, make);  // LibTorch computes operators without a portable kernel
+  refuse_uncovered(uses_of_building(made->network()));
+  return made;
+}
+
+// Builds the state in the job's memory, or waits until the builder has built it.
+void share_state(TrainingJob& job, comm::JobMemory& memory, const WorkerSetup& setup,
+                 const std::vector<data::DataFile>& files) {
+  if (setup.options.builds) {
+    build_state(job, memory, setup, files);
+    if (!asks_users_function(setup)) memory.set_ready();
+    return;
+  }
+  while (!memory.wait_ready(kGlance)) {
+  }
+  require_data_of_run(files, memory);
+}
+
+// For an evaluation that writes the network's outputs to files, or gives them to the user's function of metrics.
+void gather_outputs(Workplace& place, const WorkerSetup& setup, std::optional<checkpoint::OutputParts>& outputs) {
+  const bool writes = std::filesystem::is_directory(setup.outputs);
+  if (!writes && !asks_users_function(setup)) return;
+  require_test_data(place.job);
+  place.job.network().model().want_outputs(true);
+  if (writes) {
+    place.outputs = &outputs.emplace(setup.outputs, static_cast<int64_t>(::getpid()));
+    return;
+  }
+  place.rows = rows_of_host(setup);
+  if (!setup.options.builds) return;
+  std::filesystem::remove_all(place.rows);  // outputs of a builder that was lost
+  try_function_of_user(place);
+  place.memory.set_ready();  // not before: if this worker is lost, another one builds the state, and tries the function
+}
+
+// Checks the operators of D2, or warms up a worker that others would wait for: one that joins a running job, or one of
+// several GPUs, which wait for each other's kernels.
+void run_first_pass(Workplace& place, const WorkerSetup& setup, const OwnOperators& own) {
+  if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
+    check_operators(place, *own.portable);
+  } else if (place.memory.gate().started() > 0 || !place.device.torch_device().is_cpu()) {
+    warm_up(place);
+  }
+}
+
+// The builder notes what the user should know of the data and of the network.
+comm::Ready ready_with_notes(const TrainingJob& job, bool is_builder) {
+  comm::Ready ready;
+  if (!is_builder) return ready;
+  for (const std::string& note : job.samples().data().notes) ready.notes.push_back("data: " + note);
+  for (const std::string& note : job.network().built_with().settings) ready.notes.push_back("model: " + note);
+  return ready;
+}
+
 }  // namespace
 
 void run_worker(WorkerSetup& setup) {
   // LibTorch counts the devices once, at the first use.
   const auto device = device::open_device(setup.options.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
-  std::optional<operators::DeterministicOperators> deterministic;
-  if (!device->torch_device().is_cpu()) deterministic.emplace(*device);
-  std::optional<operators::PortableOperators> portable;
-  if (setup.spec.job.kernels == spec::Kernels::portable) {
-    portable.emplace(*device);
-  } else if (setup.spec.job.algorithms == spec::Algorithms::measured) {
-    pin_algorithms(*device, setup);
-  }
+  const OwnOperators own(*device, setup);
   comm::JobMemory memory(setup.memory);
   require_same_builds(memory.builds(), *device);
   data::DataPair data = setup.data.get();
   report_bad_samples(data, setup.launcher);
-  const bool draws = setup.options.builds && setup.options.checkpoint.empty();
-  std::optional<TrainingJob> made;
-  const auto make = [&] {
-    made.emplace(setup.spec, data, draws, setup.options.cuda_streams, PythonSide{setup.interpreter, device.get()});
-  };
-  const bool watches = setup.interpreter != nullptr && setup.spec.job.determinism == spec::Determinism::d2;
-  const operators::ScanOptions scanned{
-      .replaced = watches ? &portable->names() : nullptr, .device = key_of(*device), .layer = model::current_block};
-  if (watches) {
-    operators::scan(scanned, make);  // LibTorch computes operators without a portable kernel
-    refuse_uncovered(uses_of_building(made->network()));
-  } else {
-    make();
-  }
+  const std::optional<operators::ScanOptions> watched = operators_to_watch(setup, *device, own);
+  const std::unique_ptr<TrainingJob> made = make_job(setup, data, *device, watched);
   TrainingJob& job = *made;
   job.set_processor(device->describe());
-  if (setup.options.builds) {
-    build_state(job, memory, setup, files_of_job(setup, data));
-    if (!asks_users_function(setup)) memory.set_ready();
-  } else {
-    while (!memory.wait_ready(kGlance)) {
-    }
-    require_data_of_run(files_of_job(setup, data), memory);
-  }
+  share_state(job, memory, setup, files_of_job(setup, data));
   data.files.clear();  // the data sets keep the files' contents
   if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job.network(), job.places(), memory, *device);
@@ -289,29 +353,12 @@ void run_worker(WorkerSetup& setup) {
   place.courier = setup.courier;
   place.refused_memory = setup.refused_memory;
   std::optional<checkpoint::OutputParts> outputs;
-  if (std::filesystem::is_directory(setup.outputs)) {
-    require_test_data(job);
-    place.outputs = &outputs.emplace(setup.outputs, static_cast<int64_t>(::getpid()));
-    job.network().model().want_outputs(true);
-  } else if (asks_users_function(setup)) {
-    require_test_data(job);
-    job.network().model().want_outputs(true);
-    place.rows = rows_of_host(setup);
-    if (setup.options.builds) {
-      std::filesystem::remove_all(place.rows);  // outputs of a builder that was lost
-      try_function_of_user(place);
-      memory.set_ready();  // not before: if this worker is lost, another one builds the state, and tries the function
-    }
-  }
+  gather_outputs(place, setup, outputs);
   place.vouched = memory.commit().committed();
   job.network().model().train();
-  if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
-    check_operators(place, *portable);
-  } else if (memory.gate().started() > 0 || !device->torch_device().is_cpu()) {
-    warm_up(place);  // joins a running job, or will be one of several GPUs, which wait for each other's kernels
-  }
+  run_first_pass(place, setup, own);
   std::optional<operators::Watch> watch;
-  if (watches) place.watch = &watch.emplace(scanned);
+  if (watched) place.watch = &watch.emplace(*watched);
   std::optional<ExchangeAhead> next_exchange;
   if (!device->torch_device().is_cpu())
     place.next_exchange = &next_exchange.emplace(
@@ -319,12 +366,7 @@ void run_worker(WorkerSetup& setup) {
         [&setup](const comm::ExchangeReport& prepared) { setup.launcher.send(prepared); });
   if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();
-  comm::Ready ready;
-  if (setup.options.builds) {
-    for (const std::string& note : job.samples().data().notes) ready.notes.push_back("data: " + note);
-    for (const std::string& note : job.network().built_with().settings) ready.notes.push_back("model: " + note);
-  }
-  setup.launcher.send(ready);
+  setup.launcher.send(ready_with_notes(job, setup.options.builds));
   obey(place, setup.launcher);
 }
 
