@@ -15,6 +15,7 @@
 #include "core/base/process/child_process.h"
 #include "core/base/process/fork_server.h"
 #include "core/base/process/python.h"
+#include "core/base/visible_text.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/planning/profile/profile_store.h"
 #include "core/state/algorithms/pinning.h"
@@ -86,13 +87,9 @@ std::string algorithm_store() { return algorithms::store_beside(profile::default
 }  // namespace
 
 void require_utf8(const std::string& path) {
-  try {
-    (void)Json(path).dump();
-  } catch (const Json::type_error&) {
-    throw Error::make(Fault::usage, "{}: this path is not UTF-8, so neither a spec nor Python can be told the path",
-                      path)
-        .advise("rename the file or folder");
-  }
+  if (is_utf8(path)) return;
+  throw Error::make(Fault::usage, "{}: this path is not UTF-8, so neither a spec nor Python can be told the path", path)
+      .advise("rename the file or folder");
 }
 
 comm::PythonWorker python_worker(const comm::WorkerArguments& arguments) {

@@ -82,6 +82,15 @@ std::string visible_json(std::string json) {
   return out;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    if (next.code == 0xFFFD && next.bytes == 1) return false;
+    text.remove_prefix(next.bytes);
+  }
+  return true;
+}
+
 std::string html_escaped(std::string_view text) {
   std::string out;
   out.reserve(text.size());

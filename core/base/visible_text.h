@@ -19,6 +19,9 @@ std::string visible_in_line(std::string_view text);
 // unchanged text. White space between values stays.
 std::string visible_json(std::string json);
 
+// Returns whether the text is UTF-8, which TOML and JSON need: without surrogates and overlong forms.
+bool is_utf8(std::string_view text);
+
 // Escapes text for an HTML page, in which untrusted text must not act as markup, in text or in a quoted attribute.
 // Writes & < > " ' as entities, and the rest as visible() does.
 std::string html_escaped(std::string_view text);

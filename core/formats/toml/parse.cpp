@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/formats/toml/literal.h"
+#include "core/base/visible_text.h"
 
 namespace estrain::toml {
 namespace {
@@ -194,7 +194,7 @@ void apply_override(Value& document, std::string_view argument) {
   const auto parts = split_key(argument.substr(0, equals));
   if (parts.size() > kMostKeyParts) throw_too_deep(at);
   const bool named = std::none_of(parts.begin(), parts.end(), [](const std::string& part) { return part.empty(); });
-  if (!representable(argument))
+  if (!is_utf8(argument))
     throw Error::make(Fault::usage, "{}: not UTF-8, so no spec can have this value", at.text())
         .advise("if the value is a path, rename the file or folder");
   if (equals == std::string_view::npos || !named) {
@@ -210,14 +210,6 @@ void apply_override(Value& document, std::string_view argument) {
     if (path.size() == equals) member.at = at;
   }
   *value = override_value(argument.substr(equals + 1), at);
-}
-
-bool representable(std::string_view text) {
-  try {
-    return ::toml::parse("value = " + literal(text)).size() == 1;
-  } catch (const ::toml::parse_error&) {
-    return false;
-  }
 }
 
 }  // namespace estrain::toml

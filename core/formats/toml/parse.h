@@ -34,7 +34,4 @@ Value parse(std::string_view text, const std::string& source_name);
 // the path leads through a value other than a table.
 void apply_override(Value& document, std::string_view argument);
 
-// Returns whether `text` can be stored in a TOML file (is UTF-8).
-bool representable(std::string_view text);
-
 }  // namespace estrain::toml

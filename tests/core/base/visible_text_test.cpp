@@ -46,6 +46,14 @@ TEST_CASE("nothing of a text acts as markup") {
         "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;more&quot;");
 }
 
+TEST_CASE("UTF-8 has neither overlong forms nor surrogates nor codes above the last character") {
+  for (const char* text : {"", "plain\n", "é☃", "\xEF\xBF\xBD", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF", "\xC2\x80"})
+    CHECK(is_utf8(text));
+  for (const char* text : {"\xFF", "\xC3", "\xE2\x98", "a\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80",
+                           "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80"})
+    CHECK_FALSE(is_utf8(text));
+}
+
 TEST_CASE("what is no text becomes a sign that says so") {
   CHECK(html_escaped(std::string("a\0b", 3)) == "a" + kUnknown + "b");
   CHECK(html_escaped("a\x1B[31mb") == "a" + kUnknown + "[31mb");

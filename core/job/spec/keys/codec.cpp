@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "core/base/process/child_process.h"
-#include "core/formats/toml/parse.h"
+#include "core/base/visible_text.h"
 
 namespace estrain::spec {
 namespace fs = std::filesystem;
@@ -50,7 +50,7 @@ std::optional<std::string> text_of_integer(int64_t number, const toml::Value& va
 std::optional<std::string> absolute_path(const std::string& path, const toml::Value& value,
                                          const ReadContext& reading) {
   std::string resolved = resolve_path(path, value.at.in_file() ? reading.folder : std::filesystem::path());
-  if (toml::representable(resolved)) return resolved;
+  if (is_utf8(resolved)) return resolved;
   reading.complain(value.at, "the name of the folder of this relative path is not UTF-8; give an absolute path");
   return std::nullopt;
 }
