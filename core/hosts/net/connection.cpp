@@ -64,16 +64,22 @@ void bind_to(tcp::socket& socket, const std::string& address) {
   }
 }
 
+std::shared_ptr<asio::ssl::context> outgoing_settings(Loop::Engine& engine, const SharedKey& key) {
+  auto& known = engine.outgoing;
+  if (!known || known->key.bytes() != key.bytes())
+    known.emplace(Loop::Engine::Outgoing{key, std::make_shared<asio::ssl::context>(tls_context(key, Side::client))});
+  return known->settings;
+}
+
 }  // namespace
 
 void connect(Loop& loop, const SharedKey& key, const OutgoingCall& call,
              std::function<void(ConnectionPtr, const Error* why)> done) {
   const Address& to = call.to;
-  auto context = std::make_shared<asio::ssl::context>(tls_context(key, Side::client));
   Greeting own = call.own;
   own.to = call.host;
-  auto connection =
-      std::make_shared<TlsConnection>(loop, tcp::socket(loop.engine().context), std::move(context), std::move(own));
+  auto connection = std::make_shared<TlsConnection>(loop, tcp::socket(loop.engine().context),
+                                                    outgoing_settings(loop.engine(), key), std::move(own));
   asio::error_code error;
   const auto host = asio::ip::make_address(to.host, error);
   if (error) throw Error::make(Fault::usage, "\"{}\" is no address", to.host);

@@ -305,6 +305,17 @@ TEST_CASE("without the key nobody gets in") {
   CHECK(client.fault == Fault::mismatch);  // another attempt meets the same
 }
 
+TEST_CASE("connections of one loop go out with the keys that they are given") {
+  Loop loop;
+  Server server(loop);
+  for (const char key : {'k', 'k', 'x', 'k'}) {
+    const size_t accepted = server.accepted.size();
+    Client client(server, key_of(key), greeting("client"));
+    REQUIRE(server.run_until([&] { return client.settled() && (key == 'x' || server.accepted.size() > accepted); }));
+    CHECK((client.connection != nullptr) == (key == 'k'));
+  }
+}
+
 // Somebody on the way may lead a connection elsewhere, without the key.
 TEST_CASE("a connection that comes back to its own host is refused at both ends") {
   Loop loop;
