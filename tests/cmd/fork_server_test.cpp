@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 
 #include "job.h"
 #include "job_specs.h"
@@ -12,18 +11,6 @@
 
 namespace estrain::testing {
 namespace {
-
-// The address of the program, which differs for each exec and is the same in a copy.
-std::string place_of(pid_t pid) {
-  std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
-  std::string place;
-  std::getline(maps, place, '-');
-  return place;
-}
-
-bool are_copies_of(const std::vector<pid_t>& workers, pid_t server) {
-  return std::ranges::all_of(workers, [&](pid_t pid) { return place_of(pid) == place_of(server); });
-}
 
 // Kills one, and waits until another is in its place.
 void lose_worker(Job& job) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <stdexcept>
 
 #include "core/base/clock.h"
@@ -123,6 +124,17 @@ pid_t Job::scribe() const {
   for (const ProcessInfo& child : children())
     if (child.is("scribe")) return child.pid;
   throw std::runtime_error("the job has no scribe");
+}
+
+std::string place_of(pid_t pid) {
+  std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+  std::string place;
+  std::getline(maps, place, '-');
+  return place;
+}
+
+bool are_copies_of(const std::vector<pid_t>& workers, pid_t server) {
+  return std::ranges::all_of(workers, [&](pid_t pid) { return place_of(pid) == place_of(server); });
 }
 
 bool anyone_left(const std::string& run) {

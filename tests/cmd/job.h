@@ -10,6 +10,10 @@
 
 namespace estrain::testing {
 
+// The address of the program, which differs for each exec and is the same in a copy.
+std::string place_of(pid_t pid);
+bool are_copies_of(const std::vector<pid_t>& workers, pid_t server);
+
 // Runs `estrain train SPEC --devices DEVICES …more`, which must succeed. Returns the run directory, a new folder in
 // `folder`.
 std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,

@@ -280,6 +280,10 @@ TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
   }
 }
 
+bool has_loaded(pid_t pid, const std::string& library) {
+  return text_if_readable("/proc/" + std::to_string(pid) + "/maps").find(library) != std::string::npos;
+}
+
 // Fails once, in one of a run's processes (tests/simulated_gpu/machine.h).
 class SimulatedFault {
  public:
@@ -310,6 +314,27 @@ TEST_CASE("what a GPU or NCCL fails at costs a worker, and no bit") {
     REQUIRE(faults.size() == 1);
     CHECK(faults[0].at("cause") == cause);
   }
+}
+
+TEST_CASE("workers of GPUs are copies of a process with CUDA's libraries, where the driver serves copies") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  bool serves = true;
+  SUBCASE("it does") {}
+  SUBCASE("it does not: the workers start anew") { serves = false; }
+  const Setting fault("ESTRAIN_SIMULATED_FAULT", serves ? "" : "copies");
+  Job job(spec, folder / "run", with({"--devices", "cuda:0,cuda:1", "--set", "train.steps=1000000"}, kD1));
+  job.reach(3);
+  const std::vector<pid_t> servers = job.fork_servers();
+  REQUIRE(servers.size() == 1);
+  CHECK(has_loaded(servers[0], "libtorch_cuda.so"));
+  const std::vector<pid_t> workers = job.workers();
+  REQUIRE(workers.size() == 2);
+  CHECK(are_copies_of(workers, servers[0]) == serves);
+  ::kill(workers[0], SIGKILL);
+  job.reach(job.step() + 3);
+  CHECK(are_copies_of(job.workers(), servers[0]) == serves);
+  CHECK(job.fork_servers() == servers);
 }
 
 TEST_CASE("transfers that never end, time and again, end the job") {

@@ -2,9 +2,22 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
-extern "C" int cuInit(unsigned) { return 0; }
+namespace {
+
+const pid_t loaded_by = ::getpid();
+
+}  // namespace
+
+// With ESTRAIN_SIMULATED_FAULT="copies", as a driver that has already started in the process which was copied.
+extern "C" int cuInit(unsigned) {
+  const char* const fault = std::getenv("ESTRAIN_SIMULATED_FAULT");
+  const bool refuses = fault != nullptr && std::string_view(fault) == "copies";
+  return refuses && ::getpid() != loaded_by ? 3 : 0;
+}
 
 // Queried by LibTorch: whether this process and this thread use a device.
 extern "C" int cuCtxGetCurrent(void** context) {

@@ -13,7 +13,7 @@
 // ESTRAIN_SIMULATED_FAULT="memory|kernel|transfer|silence COUNT FILE" injects a fault: the COUNTth allocation fails
 // (memory), the COUNTth work of a stream fails (kernel), or the COUNTth transfers of a communicator fail (transfer) or
 // never end (silence). Only the first process that reaches COUNT and can create FILE has the fault; FILE "-": all
-// processes.
+// processes. "copies" alone: the driver serves no copy of a process (driver.cpp).
 
 #include <atomic>
 #include <condition_variable>

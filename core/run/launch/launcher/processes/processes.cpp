@@ -126,7 +126,7 @@ WorkerProcess* process_of(Workers& workers, decisions::WorkerId id) {
 }
 
 bool starts_by_fork(const Device& device, const spec::JobSpec& spec) {
-  return !device.is_gpu() && !(spec.model.is_python() && spec.job.threads > 1);
+  return !spec.model.is_python() || (!device.is_gpu() && spec.job.threads == 1);
 }
 
 WorkerProcess start_worker(const run_directory::RunDirectory& run, const SharedDescriptors& shared,
@@ -217,6 +217,7 @@ void ForkServers::begin(const Device& device, const spec::JobSection& job, const
   options.arguments = {own_executable(), "fork-server",
                        "--spec",         std::to_string(shared.spec),
                        "--library",      std::to_string(shared.library)};
+  if (device.is_gpu()) options.arguments.push_back("--cuda");
   options.inherited = {shared.spec};
   options.same_program = true;
   options.in_background = in_background;

@@ -115,13 +115,14 @@ struct WorkerStart {
   comm::WorkerOptions options = {};
 };
 
-// Tells whether a worker here may be a copy of a fork server. A GPU's worker may not: no copy of a process has been
-// tried with CUDA. Nor may a user's Python with several threads: numpy's library starts threads when loaded.
+// Tells whether a worker here may be a copy of a fork server. A user's Python with several threads may not: numpy's
+// library starts threads when loaded. Nor may a user's Python on a GPU: only a copy of estrain's own program can be
+// started anew where CUDA's driver serves no copies (cmd/fork_server.cpp).
 bool starts_by_fork(const Device& device, const spec::JobSpec& spec);
 
 // The fork servers of a run (core/base/process/fork_server.h): one for each environment in which workers of this host
-// start. The environment differs by kind of device. Each server has loaded LibTorch before a worker is lost or a device
-// is added.
+// start. The environment differs by kind of device. Each server has loaded LibTorch, for GPUs with its part for CUDA,
+// before a worker is lost or a device is added.
 class ForkServers {
  public:
   // Starts the server for workers on this kind of device, unless the server runs already. The server loads the run's
