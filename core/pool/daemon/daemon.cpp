@@ -54,6 +54,10 @@ std::vector<std::string> others(std::vector<std::string> nodes, const std::strin
   return nodes;
 }
 
+// News for the history: Daemon::write_down() carries these actions out.
+template <typename Action>
+constexpr bool is_news = std::is_same_v<Action, dispatch::WriteHistory> || std::is_same_v<Action, dispatch::KeepEnd>;
+
 }  // namespace
 
 Daemon::Daemon(const ServeOptions& options, UniqueFd end)
@@ -205,17 +209,25 @@ bool Daemon::hear(std::chrono::milliseconds limit) {
   return !ends_itself;
 }
 
+// Writes down the news among the actions. A start is on the disk before the launcher begins: a later daemon looks for
+// the launchers of jobs that it knows to be up, and would start any other job a second time.
+void Daemon::write_down(const std::vector<dispatch::Action>& actions) {
+  bool starts_a_job = false;
+  for (const dispatch::Action& action : actions) {
+    if (const auto* note = std::get_if<dispatch::WriteHistory>(&action)) chronicle_.note(*note, state());
+    if (const auto* kept = std::get_if<dispatch::KeepEnd>(&action)) chronicle_.keep(kept->end);
+    starts_a_job |= std::holds_alternative<dispatch::StartJob>(action);
+  }
+  if (starts_a_job) chronicle_.save(state());
+}
+
 template <typename Action>
 void Daemon::carry_out(const Action& action) {
   if constexpr (std::is_same_v<Action, dispatch::CheckJob>) {
     checks_.carry_out(action);
   } else if constexpr (std::is_same_v<Action, dispatch::Released>) {
     if (action.client != 0) server_.reply(action.client, reply_to(action));
-  } else if constexpr (std::is_same_v<Action, dispatch::WriteHistory>) {
-    chronicle_.note(action, state());
-  } else if constexpr (std::is_same_v<Action, dispatch::KeepEnd>) {
-    chronicle_.keep(action.end);
-  } else {
+  } else if constexpr (!is_news<Action>) {
     commands_.carry_out(action);
   }
 }
@@ -224,6 +236,7 @@ void Daemon::carry_out(const Action& action) {
 void Daemon::do_actions() {
   for (std::vector<dispatch::Action> actions = dispatcher_.take_actions(); !actions.empty();
        actions = dispatcher_.take_actions()) {
+    write_down(actions);
     for (const dispatch::Action& action : actions) {
       std::visit([this](const auto& one) { carry_out(one); }, action);
     }

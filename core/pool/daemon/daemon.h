@@ -81,6 +81,7 @@ class Daemon {
   bool hear(std::chrono::milliseconds limit);
   void tend();
   void do_actions();
+  void write_down(const std::vector<dispatch::Action>& actions);
   template <typename Action>
   void carry_out(const Action& action);
 

@@ -136,6 +136,18 @@ TEST_CASE("nothing is decided before the daemon begins: by then it knows of all 
   CHECK(pool.orders(kLauncher).size() == 2);
 }
 
+TEST_CASE("a start is on the disk before it is carried out: a daemon that is killed then leaves no launcher unknown") {
+  ServedFolder pool(state_with_job(Phase::waiting, {"nodeB/cpu"}));
+  pool.serve();
+  pool.daemon().begin();
+  CHECK(pool.job().phase == Phase::starting);
+  CHECK(pool.orders(kLauncher).empty());
+  const dispatch::State state = pool.on_disk();
+  CHECK(state.jobs.at(1).phase == Phase::starting);
+  CHECK(state.slots.at(0).holder == 1);
+  CHECK(pool.history("started").size() == 1);
+}
+
 TEST_CASE(
     "a job whose host was gone when the daemon began waits, without a failure, and its devices are no longer there") {
   ServedFolder pool(state_with_job(Phase::running, {"nodeB/cpu", "nodeB/cpu"}, "nodeB"), std::nullopt);
