@@ -79,12 +79,12 @@ HostActions on(Attendance& state, const ReportRead& event, MonotonicTime now) {
     if (!report->gone && !state.is_member && state.refused != state.life) actions = join(state, *report);
   }
   if (!state.is_member) return actions;
-  if (!report || report->gone) {
+  if (report && report->gone) {
     lose(state, "its agent has ended", actions);
     return actions;
   }
-  hear_tasks(state, *report, actions);
-  if (report->leaves && !state.leaves) {
+  if (report) hear_tasks(state, *report, actions);
+  if (report && report->leaves && !state.leaves) {
     state.leaves = true;
     actions.push_back({FreeHost{}, "its agent was asked to end"});
   }

@@ -48,7 +48,9 @@ Attendance take_up_agent(Attendance::Terms terms, const std::optional<Orders>& b
                          const std::optional<AgentReport>& report, MonotonicTime now);
 
 // Events.
-struct ReportRead {  // a look at the agent's file; nothing: no readable file
+// A look at the agent's file. Nothing: no readable file, which counts as silence. On a shared file system, a file that
+// the agent replaces between the opening and the reading may not be readable.
+struct ReportRead {
   std::optional<AgentReport> report;
 };
 struct TaskOrdered {

@@ -111,6 +111,20 @@ TEST_CASE("who is silent for 10 s is lost, and welcome again when it runs nothin
   CHECK(only<AdmitHost>(hear(one, running, 21s)) != nullptr);
 }
 
+TEST_CASE("a file that cannot be read is silence: the agent stays with its tasks, and is lost after 10 s") {
+  Attendance one = member();
+  decide(one, TaskOrdered{task("t")}, kNoTime);
+  written(one);
+  CHECK(hear(one, std::nullopt, 2s).empty());
+  CHECK(one.is_member);
+  CHECK(one.orders.tasks.size() == 1);
+  CHECK_FALSE(written(one));
+  CHECK(hear(one, report("a", 3), 3s).empty());
+  CHECK(hear(one, std::nullopt, 13s).empty());
+  CHECK(only<GiveUpHost>(hear(one, std::nullopt, 13s + 1ns)) != nullptr);
+  CHECK_FALSE(one.is_member);
+}
+
 TEST_CASE("an agent that ends, or whose place another one takes, is lost at once") {
   Attendance one = member();
   AgentReport gone = report("a", 3);
