@@ -274,11 +274,12 @@ void HostNews::carry_out(const AgentNews& news) {
     notes_.push_back({0, "refused", 0, fmt::format("the agent of host {}: {}", host, action.reason)});
 }
 
+// The host's memory comes before the devices: the dispatcher may give devices to a waiting job at once.
 void HostNews::admit(const std::string& host, const AdmitHost& action) {
   try {
-    dispatcher_.tell(dispatch::DevicesAdded{action.devices});
     dispatcher_.tell(dispatch::CoresKnown{host, action.cores});
     dispatcher_.tell(dispatch::MemoryKnown{host, action.memory});
+    dispatcher_.tell(dispatch::DevicesAdded{action.devices});
     notes_.push_back({0, "joined", std::ssize(action.devices), "host " + host});
   } catch (const Error& error) {
     notes_.push_back({0, "refused", 0, fmt::format("devices of host {}: {}", host, error.message())});

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "core/pool/daemon/daemon.h"
 #include "tests/core/pool/daemon/resting_pool.h"
 
@@ -20,6 +23,15 @@ struct Hosts : RestingPool {
     for (const dispatch::Slot& slot : dispatcher.state().slots) names.push_back(slot.name);
     return names;
   }
+  // An agent with a CPU and so many bytes shows life on a host that has not been in the pool.
+  void join(const std::string& host, double memory) {
+    AgentReport report{.build = Build::own(), .life = host, .devices = {"cpu"}, .tasks = {}, .memory = memory};
+    for (report.beat = 1; report.beat <= 2; ++report.beat) {
+      MeetingFolder(hosts.directory.path()).write(host, report);
+      host_news.tend();
+      std::this_thread::sleep_for(std::chrono::milliseconds(120));  // the daemon looks at agents ten times a second
+    }
+  }
 };
 
 TaskReport report_of(const std::string& id) {
@@ -33,6 +45,21 @@ TEST_CASE("a pool that begins loses the devices of hosts whose agents are gone, 
   Hosts at(state_with_job(Phase::waiting, {"cpu", "nodeB/cpu", "nodeC/cpu", "nodeC/cpu"}));
   at.host_news.take_up();
   CHECK(at.devices() == std::vector<std::string>{"cpu", "nodeB/cpu"});
+}
+
+TEST_CASE("a host that joins gets a waiting job if its memory holds the job, and only then") {
+  constexpr double kGiB = 1 << 30;
+  for (const double gib : {4.0, 16.0}) {
+    dispatch::State state = state_with_job(Phase::waiting, {"cpu"});
+    state.jobs[1].memory.needs = {.fixed = 1 * kGiB, .worker = 8 * kGiB};
+    state.memory[""] = 4 * kGiB;
+    Hosts at(std::move(state));
+    at.dispatcher.tell(dispatch::TimePassed{});
+    REQUIRE(at.job().phase == Phase::waiting);
+    at.join("nodeC", gib * kGiB);
+    CHECK(at.devices() == std::vector<std::string>{"cpu", "nodeC/cpu"});
+    CHECK(at.job().phase == (gib > 8 ? Phase::starting : Phase::waiting));
+  }
 }
 
 TEST_CASE("a job that was alone on a lost host goes on from its checkpoint, without a failure") {
