@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/files/file_lock.h"
 #include "core/base/files/files.h"
+#include "core/base/files/long_files.h"
 #include "core/base/files/own_file.h"
 #include "core/base/json/json_text.h"
 #include "core/job/spec/parsing/parse.h"
@@ -153,9 +155,14 @@ void RunDirectory::watch_owner() const {
   if (const std::optional<RunOwner> before = owner()) require_gone(path(), *before, lock_file());
 }
 
+// Writes in place: a full disk does not prevent this, and a process that cannot write leaves the owner before on
+// record. Spaces cover the rest of a longer text until the file is cut, so that a reader sees an owner at any moment.
 void RunDirectory::own(const UniqueFd& lock) const {
-  const std::string text = RunOwner::this_process().to_text();
-  if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), text.data(), text.size(), 0) < 0)
+  std::string text = RunOwner::this_process().to_text();
+  const size_t length = text.size();
+  text.resize(std::max<size_t>(length, size_of_file(lock_file())), ' ');
+  if (::pwrite(lock.get(), text.data(), text.size(), 0) != std::ssize(text) ||
+      ::ftruncate(lock.get(), static_cast<off_t>(length)) != 0)
     throw system_error("cannot write " + lock_file(), errno);
 }
 

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <future>
 
 #include "core/base/clock.h"
@@ -31,6 +33,42 @@ TEST_CASE("a run directory is one launcher's at a time") {
   lock = run.lock(0s);
   run.disown(lock.get());
   CHECK_FALSE(run.owner().has_value());
+}
+
+// While it lives, no write to a file of this process succeeds, as on a full disk.
+class NoRoom {
+ public:
+  NoRoom() {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~NoRoom() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, SIG_DFL);
+  }
+  NoRoom(const NoRoom&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("a process that cannot write itself down as the owner leaves the owner before on record") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder.path());
+  const RunOwner before{7, "a host with a long name", "1234567"};
+  replace_bytes(run.lock_file(), before.to_text());
+  const UniqueFd lock = run.try_lock().value();
+  const auto own_without_room = [&] {
+    const NoRoom full;
+    return error_of([&] { run.own(lock); });
+  };
+  CHECK(own_without_room().fault() == Fault::io);
+  CHECK(run.owner().value().host == before.host);
+  run.own(lock);
+  CHECK(run.owner().value().pid == ::getpid());
+  CHECK(read_file(run.lock_file()) == RunOwner::this_process().to_text());
 }
 
 // A run directory locked by a launcher on another host, whose lock this host does not see.
