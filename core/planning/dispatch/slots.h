@@ -40,7 +40,7 @@ std::vector<std::string> groups_of(const State& state);
 // is asked back.
 void hold(State& state, JobId id, const std::vector<std::string>& names);
 
-// Counts the device-seconds since the last event.
+// Counts the device-seconds since the last event. If the clock was set back since, the state's moments move along.
 void account(State& state, double now);
 // Returns what jobs and `at_work` checks leave of the memory of the daemon's host; nothing if this memory is not known.
 std::optional<double> memory_left_for_check(const State& state, int64_t at_work);

@@ -51,6 +51,44 @@ TEST_CASE("all steps of a job are seen, by the devices that it had: before and b
                                                                                      {"cpu", 3, 3, 104, 105, 6, 0}});
 }
 
+bool kills(const std::vector<Action>& actions) {
+  return std::ranges::any_of(actions, [](const Action& one) { return std::holds_alternative<KillJob>(one); });
+}
+
+// In these tests the clock is set back by 50 s at 110.
+TEST_CASE("a job that is tried again waits for its pause, and not for the time by which the clock was set back") {
+  Dispatcher pool = pool_with_a_job();
+  pool.on(JobEnded{1, {Ended::How::faulty, "a fault", 5}}, 110);
+  pool.on(TimePassed{}, 60);
+  pool.on(TimePassed{}, 64);
+  CHECK(pool.state().jobs.at(1).phase == Phase::waiting);
+  pool.on(TimePassed{}, 71);
+  CHECK(pool.state().jobs.at(1).phase == Phase::starting);
+}
+
+TEST_CASE("devices that are asked back are free in time, though the clock was set back meanwhile") {
+  Dispatcher pool = pool_with_a_job();
+  pool.on(Withdrawal{{"cpu"}, 10, false, 5}, 110);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::changing);
+  CHECK_FALSE(kills(pool.on(TimePassed{}, 60)));
+  CHECK_FALSE(kills(pool.on(TimePassed{}, 68.9)));
+  CHECK(kills(pool.on(TimePassed{}, 69.1)));
+  const std::vector<Action> actions = pool.on(JobEnded{1, {Ended::How::vanished, "killed"}}, 70);
+  const auto released =
+      std::ranges::find_if(actions, [](const Action& one) { return std::holds_alternative<Released>(one); });
+  REQUIRE(released != actions.end());
+  CHECK(std::get<Released>(*released).seconds == 10);
+}
+
+TEST_CASE("a launcher that does not answer is killed after its time, though the clock was set back meanwhile") {
+  Dispatcher pool = pool_with_a_job();
+  pool.on(CancelAsked{1}, 110);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::stopping);
+  CHECK_FALSE(kills(pool.on(TimePassed{}, 60)));
+  CHECK_FALSE(kills(pool.on(TimePassed{}, 179.9)));
+  CHECK(kills(pool.on(TimePassed{}, 180.1)));
+}
+
 TEST_CASE("steps that a job makes while it grows or stops are those of the devices that it has still") {
   State state;
   state.policy = "easyscale-homo";
