@@ -153,15 +153,20 @@ class Scribe {
       tell(complaint);
   }
 
-  // Writes the records published since the last call. Throws Fault::io; the next call writes the remaining records.
+  // Writes the records published since the last call. Throws Fault::io; the next call writes the remaining records. An
+  // evaluation is told once, so its record is drained before the records behind it are written.
   void drain() {
     comm::RecordRing ring = memory_.ring();
     const uint32_t published = ring.published();
-    uint32_t next = ring.drained();
     std::vector<StepRecord> steps;
     std::vector<Skipped> left_out;
     Step newest = newest_;
-    for (; next != published; ++next) {
+    const auto drain_to = [&](uint32_t sequence) {
+      newest_ = newest;
+      ring.drain_to(sequence);
+      for (const Skipped& skipped : std::exchange(left_out, {})) tell(skipped);
+    };
+    for (uint32_t next = ring.drained(); next != published; ++next) {
       const comm::RecordView view = ring.at(next);
       if (view.head->kind == comm::RecordKind::step) {
         // Trained again, with the same bits, since the step's state was lost with a GPU's memory.
@@ -175,6 +180,7 @@ class Scribe {
       const EvaluationRecord evaluation = reader_.read_evaluation(view);
       if (tensorboard() != nullptr) tensorboard()->append(evaluation);
       metrics_.append(evaluation);
+      drain_to(next + 1);
       if (best_.take(evaluation)) saver_.keep_best(evaluation.step);
       point_best();
       if (open_metrics_) open_metrics_->note(evaluation);
@@ -183,9 +189,7 @@ class Scribe {
                      values_of(evaluation)});
     }
     write_steps(steps);
-    newest_ = newest;
-    ring.drain_to(published);
-    for (const Skipped& skipped : left_out) tell(skipped);
+    drain_to(published);
   }
 
   // Nothing depends on this file: a full or slow disk only delays the file.

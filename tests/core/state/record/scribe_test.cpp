@@ -6,12 +6,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <thread>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
@@ -96,6 +100,29 @@ class FakeJob {
       record.head->step = ++step_;
       REQUIRE(memory_.ring().publish());
     }
+  }
+  // The record of an evaluation of the last step.
+  void evaluate() {
+    const comm::RecordView record = memory_.ring().pending();
+    record.head->kind = comm::RecordKind::evaluation;
+    record.head->step = step_;
+    REQUIRE(memory_.ring().publish());
+  }
+  // The scribe meets all records of `publish` at once.
+  void at_once(const std::function<void()>& publish) const {
+    REQUIRE(::kill(scribe_, SIGSTOP) == 0);
+    REQUIRE(::waitpid(scribe_, nullptr, WUNTRACED) == scribe_);
+    publish();
+    REQUIRE(::kill(scribe_, SIGCONT) == 0);
+  }
+  // Hears reports until none comes for half a second, but no more than `most`. `patience`: with the first report.
+  std::vector<ScribeReport> hear_until_quiet(std::chrono::milliseconds patience, size_t most) {
+    std::vector<ScribeReport> heard;
+    ScribeReport report;
+    while (heard.size() < most &&
+           launcher_.receive(&report, heard.empty() ? patience : 500ms) == comm::Received::message)
+      heard.push_back(report);
+    return heard;
   }
   void wait_for_records() {
     come([&] { return memory_.ring().waiting() == 0; });
@@ -184,6 +211,32 @@ TEST_CASE("without a launcher and without room the scribe keeps the state until 
     std::filesystem::remove_all(job.run());
     CHECK(job.exit_code() == 7);
   }
+}
+
+TEST_CASE("news of records in the files are told once, while the records behind them wait for room") {
+  FakeJob job;
+  job.train_until(10);
+  job.wait_for_records();
+  job.limit_files(std::filesystem::file_size(job.run() + "/metrics.jsonl") + 600);  // for two steps and an evaluation
+  job.at_once([&] {
+    job.train_until(12, true);
+    job.evaluate();
+    job.train_until(60);
+  });
+  const std::vector<ScribeReport> heard = job.hear_until_quiet(60s, 20);
+  const auto count = [&]<typename Report>(const Report*) {
+    return std::ranges::count_if(heard, [](const ScribeReport& one) { return std::holds_alternative<Report>(one); });
+  };
+  CHECK(count(static_cast<const Skipped*>(nullptr)) == 2);
+  CHECK(count(static_cast<const Evaluated*>(nullptr)) == 1);
+  CHECK(count(static_cast<const WriteFailed*>(nullptr)) == 1);
+  job.limit_files(RLIM_INFINITY);
+  job.wait_for_records();
+  CHECK(job.hear_until_quiet(500ms, 20).empty());
+  job.launcher().send(FinishFiles{});
+  CHECK(job.exit_code() == 0);
+  CHECK(job.steps_recorded() == 60);
+  CHECK(read_metrics(job.run() + "/metrics.jsonl").evaluations.size() == 1);
 }
 
 TEST_CASE("a state that changed in memory becomes no checkpoint") {
