@@ -26,7 +26,7 @@ HOW = (
     "LibTorch's time over the portable kernel's: {what}; forward and backward, 1 thread{limit}; the least of alternating "
     "rounds for each shape, geometric mean over the shapes; the spread is from the worst shape, which is named, to the best"
 )
-PEAK = "kernels/gemm/share-of-peak"
+PEAK = "kernel/gemm/share-of-peak"
 PEAK_HOW = "the least share of a core's peak of fused multiply-adds, measured in turns with it, that square products of 256 to 1536 reach"
 
 
@@ -50,7 +50,7 @@ def measure(bench, name, program, arguments, environment):
 
 
 def group(family, program, arguments, what, target, avx2):
-    name = f"kernels/{family}" + ("/avx2" if avx2 else "")
+    name = f"kernel/{family}" + ("/avx2" if avx2 else "")
     limit = ", both limited to AVX2" if avx2 else ""
     figure = Figure(name, HIGHER, HOW.format(what=what, limit=limit), target=0.95 if avx2 else target)
     more = ("--isa", "avx2") if avx2 else ()

@@ -57,9 +57,12 @@ class TorchDdp:
             raise RuntimeError(f"torchrun did not start:\n{self.log.read_text()}") from None
 
     def order(self, message):
-        for connection in self.connections:
-            connection.send(message)
-        return [connection.recv() for connection in self.connections]
+        try:
+            for connection in self.connections:
+                connection.send(message)
+            return [connection.recv() for connection in self.connections]
+        except (EOFError, ConnectionError):
+            raise RuntimeError(f"a process of PyTorch has ended:\n{self.log.read_text()[-3000:]}") from None
 
     def run(self, warm, steps):
         """Returns the seconds of the slowest rank for `steps` steps after `warm` others."""
