@@ -225,7 +225,9 @@ void read_offsets(const DataFile& file, const h5::Group& root, const std::string
   const Elements elements = elements_of(data, h5::Type::i64, file);
   array.offsets_owner = elements.owner;
   array.offsets = {reinterpret_cast<const int64_t*>(elements.first), static_cast<size_t>(data.elements())};
-  require_offsets(file.path, offsets_of(name), array.offsets, root.dataset(name).shape().at(0));
+  const std::vector<int64_t> shape = root.dataset(name).shape();
+  if (shape.empty()) throw unfit(file.path, name + " is a single number instead of one per sample");
+  require_offsets(file.path, offsets_of(name), array.offsets, shape.front());
 }
 
 std::optional<Array> read_derived(const DataFile& file, const h5::Group& root, const std::string& name) {

@@ -315,6 +315,15 @@ TEST_CASE("lengths are rounded up to a multiple, and samples that are held out k
   }
 }
 
+TEST_CASE("offsets of a single number are refused in words") {
+  const auto fill = [](h5::Group& root) {
+    add<int64_t>(root, "ids", h5::Type::i64, {}, {7});
+    add<int64_t>(root, "ids.offsets", h5::Type::i64, {2}, {0, 1});
+  };
+  for (const char* name : {"ids", "ids_lengths"})
+    CHECK(contains(complaint(fill, {name}, Fault::mismatch), "ids is a single number instead of one per sample"));
+}
+
 TEST_CASE("offsets that do not fit the array are refused in words") {
   const auto with_offsets = [](const std::vector<int64_t>& offsets) -> Fill {
     return [offsets](h5::Group& root) {
