@@ -77,7 +77,10 @@ void AgentWorkers::take(net::ConnectionPtr relay) {
       [this, at](const Error&) { close(at); });
 }
 
+// All end side by side: this host says nothing to the others meanwhile.
 void AgentWorkers::kill_all() {
+  for (Session& session : sessions_)
+    if (session.worker.process.running()) session.worker.process.signal(SIGKILL);
   for (At at = sessions_.begin(); at != sessions_.end(); ++at) close(at);
 }
 

@@ -16,7 +16,7 @@ HostLinks::~HostLinks() {
 }
 
 void HostLinks::reach(const std::string& name, const std::string& address, bool clear) {
-  if (to(name) != nullptr || std::exchange(reaching_[name], true)) return;
+  if (to(name) != nullptr || reaching_[name]) return;
   net::Greeting own = options_.own;
   own.purpose = "courier";
   own.clear = clear;
@@ -27,6 +27,7 @@ void HostLinks::reach(const std::string& name, const std::string& address, bool 
                  if (why != nullptr) return drop(name, *why, false);
                  add(connection, name);
                });
+  reaching_[name] = true;  // a call that throws has not begun
 }
 
 void HostLinks::take(const net::ConnectionPtr& connection) {

@@ -83,7 +83,8 @@ void connect(Loop& loop, const SharedKey& key, const OutgoingCall& call,
   asio::error_code error;
   const auto host = asio::ip::make_address(to.host, error);
   if (error) throw Error::make(Fault::usage, "\"{}\" is no address", to.host);
-  connection->socket().open(tcp::endpoint(host, to.port).protocol());
+  connection->socket().open(tcp::endpoint(host, to.port).protocol(), error);
+  if (error) throw Error::make(Fault::io, "no socket for a connection to {}: {}", to.text(), error.message());
   close_on_exec(connection->socket().native_handle());
   if (!call.from.empty()) bind_to(connection->socket(), call.from);
   // The socket may never answer: the deadline of open() begins only after the answer.

@@ -100,7 +100,7 @@ struct OutgoingCall {
   Greeting own = {};
 };
 // Calls back once: with a connection, or with the reason for the failure. Throws Fault::usage if an address is not an
-// address, Fault::io if `from` is no address of this host.
+// address, Fault::io if `from` is no address of this host, or if this process has no descriptor left.
 void connect(Loop& loop, const SharedKey& key, const OutgoingCall& call,
              std::function<void(ConnectionPtr, const Error* why)> done);
 
