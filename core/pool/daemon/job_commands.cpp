@@ -145,7 +145,8 @@ void JobCommands::send(JobId id) {
         dispatch::JobEnded{id, {dispatch::Ended::How::never_began, "no agent of its run came up", 5}});
   }
   command.is_sent = true;
-  std::filesystem::remove(hosts_.directory.request_log(id));
+  std::error_code ignored;
+  std::filesystem::remove(hosts_.directory.request_log(id), ignored);
   command.words.emplace_back("--json");
   const std::string home = job_of(id).home;
   if (!home.empty()) {
@@ -285,7 +286,8 @@ void Checks::start() {
   first_since_ = MonotonicClock::now();
   said_.erase(id);
   if (job_of(id).phase != dispatch::Phase::checking) return start();
-  std::filesystem::remove(directory_.check_log(id));
+  std::error_code ignored;
+  std::filesystem::remove(directory_.check_log(id), ignored);
   try {
     processes_[id] = ChildProcess::start(
         own_command({"check", directory_.spec(id), "--run", directory_.run(id), "--json"}, directory_.check_log(id)));
