@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "core/engine/model/block_watch.h"
 #include "core/engine/model/torch_error.h"
 
 namespace estrain::model {
@@ -108,6 +109,11 @@ torch::Tensor Model::forward(const torch::Tensor& input) const {
   torch::Tensor x = input;
   for (const ModelBlock& block : blocks_) {
     block_under_way = block.name;
+    if (is_training() && blocks_are_watched()) {
+      const bool is_first = &block == &blocks_.front();
+      const torch::Tensor begun = begin_block(block.name, is_first ? torch::Tensor() : x);
+      if (!is_first) x = begun;
+    }
     x = block.forward(x);
   }
   block_under_way = {};

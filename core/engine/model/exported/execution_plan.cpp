@@ -5,9 +5,11 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/engine/model/block_watch.h"
 #include "core/engine/model/exported/mode_switch.h"
 #include "core/engine/model/exported/size_arithmetic.h"
 #include "core/engine/model/model.h"
@@ -65,6 +67,12 @@ bool may_share_memory(const c10::FunctionSchema& schema, const c10::Argument& op
   return operand.alias_info() != nullptr || std::ranges::find(kSilentViews, schema.name()) != std::end(kSilentViews);
 }
 
+// Batch norm writes its running statistics, but the schema does not declare the write.
+bool writes_to(const c10::Argument& formal) {
+  return (formal.alias_info() != nullptr && formal.alias_info()->isWrite()) || formal.name() == "running_mean" ||
+         formal.name() == "running_var";
+}
+
 const Switch* switch_of(std::string_view name) {
   const auto found = std::ranges::find(kSwitches, name, &Switch::name);
   return found == std::end(kSwitches) ? nullptr : found;
@@ -105,6 +113,13 @@ void MemoryGroups::note_write(int value, size_t call) { writes_[value] = call; }
 bool MemoryGroups::is_written_after(int value, size_t call) const {
   return std::ranges::any_of(
       writes_, [&](const auto& write) { return write.second > call && name_of(write.first) == name_of(value); });
+}
+
+std::vector<int> MemoryGroups::group_of(int value) const {
+  std::vector<int> group;
+  for (int other = 0; other < static_cast<int>(parents_.size()); ++other)
+    if (name_of(other) == name_of(value)) group.push_back(other);
+  return group;
 }
 
 ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored, c10::Device device)
@@ -301,9 +316,7 @@ void ExecutionPlan::note_writes(const Call& call, const PlannedCall& step) {
   };
   for (size_t i = 0; i < step.operands.size(); ++i) {
     const c10::Argument& formal = schema.arguments()[i];
-    // Batch norm writes its running statistics, but the schema does not declare the write.
-    const bool writes = (formal.alias_info() != nullptr && formal.alias_info()->isWrite()) ||
-                        formal.name() == "running_mean" || formal.name() == "running_var";
+    const bool writes = writes_to(formal);
     note(step.operands[i], formal, writes);
     for (const Operand& item : step.operands[i].items) note(item, formal, writes);
   }
@@ -344,6 +357,54 @@ void ExecutionPlan::find_last_uses() {
     for (const Call::Result& result : step->results)
       for (const int value : result.values) visit(value);
   }
+}
+
+UsedCall ExecutionPlan::use_of(const Call& call, const PlannedCall& step) const {
+  UsedCall use{.module = call.module};
+  const auto add = [&](const Operand& operand, bool writes) {
+    if (operand.value < 0) return;
+    use.reads.push_back(operand.value);
+    if (writes) std::ranges::copy(memory_.group_of(operand.value), std::back_inserter(use.changes));
+  };
+  for (size_t i = 0; i < step.operands.size(); ++i) {
+    const bool writes = step.op && writes_to(step.op->schema().arguments()[i]);
+    add(step.operands[i], writes);
+    for (const Operand& item : step.operands[i].items) add(item, writes);
+  }
+  for (const Call::Result& result : step.results) std::ranges::copy(result.values, std::back_inserter(use.gives));
+  use.measures = call.name.starts_with("aten::sym_");
+  use.draws = step.op && step.op->hasTag(at::Tag::nondeterministic_seeded);
+  const auto is_number = [](const c10::Argument& result) {
+    const c10::TypeKind kind = result.type()->kind();
+    return kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType;
+  };
+  use.gives_numbers = !step.op || std::ranges::all_of(step.op->schema().returns(), is_number);
+  return use;
+}
+
+const std::vector<ProgramBlock>& ExecutionPlan::blocks() {
+  if (use_ != Use::training) throw Error(Fault::bug, "blocks of a program that does not train");
+  if (!blocks_.empty()) return blocks_;
+  ProgramUses uses{.values = program_.values, .outputs = program_.outputs};
+  for (const program::StoredTensor& parameter : program_.parameters)
+    uses.parameters.emplace(parameter.value, parameter.name);
+  for (const program::StoredTensor& buffer : program_.buffers)
+    if (written_.contains(buffer.value)) uses.written_buffers.insert(buffer.value);
+  for (const program::UserInput& input : program_.inputs) uses.inputs.push_back(input.value);
+  for (size_t i = 0; i < steps_.size(); ++i) uses.calls.push_back(use_of(program_.calls[i], steps_[i]));
+  return blocks_ = blocks_of(uses);
+}
+
+// Before the call.
+void ExecutionPlan::tell_of_block(size_t call) {
+  const auto block = std::ranges::find(blocks(), call, &ProgramBlock::begin);
+  if (block == blocks_.end()) return;
+  if (block->activation < 0) {
+    begin_block(block->name, {});
+    return;
+  }
+  c10::IValue& activation = values_[static_cast<size_t>(block->activation)];
+  activation = begin_block(block->name, activation.toTensor());
 }
 
 void ExecutionPlan::take_results(const PlannedCall& step) {
@@ -412,10 +473,13 @@ std::vector<torch::Tensor> ExecutionPlan::run(const std::vector<torch::Tensor>& 
     for (const Reordered& one : reordered_) reorder(one);
     {
       ModeSwitch modes(program_, use_ == Use::training, device_.type());
-      for (PlannedCall& step : steps_) {
+      const bool tells = use_ == Use::training && blocks_are_watched();
+      for (size_t i = 0; i < steps_.size(); ++i) {
+        PlannedCall& step = steps_[i];
         at = &step;
         set_current_block(step.place);
         modes.enter(step.modes);
+        if (tells) tell_of_block(i);
         make(step);
       }
       at = nullptr;

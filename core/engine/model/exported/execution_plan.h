@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "core/engine/model/exported/operand.h"
+#include "core/engine/model/exported/program_blocks.h"
 #include "core/formats/program/program.h"
 
 namespace estrain::model {
@@ -40,6 +41,7 @@ class MemoryGroups {
   void join(int a, int b) { parents_[at(name_of(a))] = name_of(b); }
   void note_write(int value, size_t call);
   bool is_written_after(int value, size_t call) const;
+  std::vector<int> group_of(int value) const;  // with the value itself
 
  private:
   static size_t at(int value) { return static_cast<size_t>(value); }
@@ -71,6 +73,9 @@ class ExecutionPlan {
 
   // Numbers of the stored values that a run may modify.
   const std::set<int>& written() const { return written_; }
+
+  // Returns the blocks of a program for training. A run tells a BlockWatch of the blocks (engine/model/block_watch.h).
+  const std::vector<ProgramBlock>& blocks();
 
   // The numbers of calls that depend on Module.train() (dropout, batch norm): in training mode, and in evaluation mode.
   int training_calls() const { return training_calls_; }
@@ -109,6 +114,8 @@ class ExecutionPlan {
   void let_views_copy();
   void find_last_uses();
   bool is_elsewhere() const;
+  UsedCall use_of(const program::Call& call, const PlannedCall& step) const;
+  void tell_of_block(size_t call);
   void require_strides(const PlannedCall& step) const;
   void require_values_per_channel(const PlannedCall& step) const;
   void make(PlannedCall& step);
@@ -125,6 +132,7 @@ class ExecutionPlan {
   MemoryGroups memory_;
   std::vector<std::pair<int, int>> mutations_;  // buffer, and the buffer's value after the calls
   std::set<int> written_;
+  std::vector<ProgramBlock> blocks_;  // empty: not asked for yet
   std::vector<c10::IValue> stack_;
   int training_calls_ = 0, evaluation_calls_ = 0;
 };

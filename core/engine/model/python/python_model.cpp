@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/engine/model/block_watch.h"
 #include "core/engine/model/state_dict.h"
 #include "core/engine/model/torch_error.h"
 
@@ -165,6 +166,7 @@ void PythonModel::bind_by_position(const PythonModule& module) {
 std::vector<torch::Tensor> PythonModel::outputs(const MiniBatch& batch, bool trains) {
   std::vector<torch::Tensor> inputs;
   for (const InputSource& source : sources_) inputs.push_back(tensor_of(batch, source).clone());
+  if (trains) begin_block("the whole module", {});
   return interpreter_.forward(inputs, trains);
 }
 

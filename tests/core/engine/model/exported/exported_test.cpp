@@ -15,6 +15,7 @@
 #include <functional>
 #include <tuple>
 
+#include "core/engine/model/block_watch.h"
 #include "tests/contains.h"
 #include "tests/error_of.h"
 #include "tests/program_file.h"
@@ -540,6 +541,94 @@ TEST_CASE("what goes wrong in a call is told with its place") {
   CHECK(error.fault() == Fault::mismatch);
   CHECK(error.message().starts_with("aten::linear at layer (net.py:7): "));
   CHECK(current_block().empty());
+}
+
+// linear, ReLU in place, linear ("layer.norm"), and what follows; the loss is the mean of `last`.
+ProgramParts program_of_two_layers(const std::vector<Json>& more, const std::string& last) {
+  ProgramParts parts = small_program();
+  parts.add_stored("parameter", "layer.norm.weight", "p_second", meta_of({2, 2}, 7, true),
+                   raw<float>({1, 0.5f, -1, 2}));
+  const Json first = parts.nodes()[0];
+  parts.nodes() = {first, call_of("torch.ops.aten.relu_.default", {{"self", tensor_argument("linear")}}, "relu_"),
+                   call_of("torch.ops.aten.linear.default",
+                           {{"input", tensor_argument("relu_")},
+                            {"weight", tensor_argument("p_second")},
+                            {"bias", object_of("as_none", true)}},
+                           "second", "layer.norm")};
+  for (const Json& call : more) parts.nodes().push_back(call);
+  parts.nodes().push_back(call_of("torch.ops.aten.mean.default", {{"self", tensor_argument(last)}}, "mean"));
+  return parts;
+}
+
+// The names of the blocks that a training pass tells of.
+std::vector<std::string> told_blocks(const ProgramParts& parts) {
+  const auto model = build(parts);
+  std::vector<std::string> names;
+  const BlockWatch watch([&](std::string_view name, const torch::Tensor& activation) {
+    names.emplace_back(name);
+    return activation;
+  });
+  model->loss(some_batch());
+  return names;
+}
+
+TEST_CASE("a watch is told of the blocks in training, and its leaves take the places of the activations") {
+  const auto model = build(program_of_two_layers({}, "second"));
+  const NamedTensors named = named_tensors(*model);
+  const torch::Tensor first = named.parameters.at(0).second, second = named.parameters.at(2).second;
+  REQUIRE(named.parameters[2].first == "layer.norm.weight");
+  const MiniBatch batch = some_batch();
+  model->loss(batch).backward();
+  const torch::Tensor expected_first = first.grad().clone(), expected_second = second.grad().clone();
+  first.mutable_grad().reset();
+  second.mutable_grad().reset();
+
+  std::vector<std::string> names;
+  torch::Tensor end, begin, loss;
+  {
+    const BlockWatch watch([&](std::string_view name, const torch::Tensor& activation) {
+      names.emplace_back(name);
+      if (!activation.defined()) return activation;
+      end = activation;
+      begin = activation.detach().requires_grad_(true);
+      return begin;
+    });
+    loss = model->loss(batch);
+    CHECK(names == std::vector<std::string>{"layer", "layer.norm"});
+    model->evaluate(batch);
+    CHECK(names.size() == 2);
+  }
+  loss.backward();
+  CHECK_FALSE(first.grad().defined());
+  CHECK(torch::equal(second.grad(), expected_second));
+  end.backward(begin.grad());
+  CHECK(torch::equal(first.grad(), expected_first));
+  model->loss(batch);
+  CHECK(names.size() == 2);
+}
+
+TEST_CASE("blocks follow what the operators' schemas say of memory and random numbers") {
+  const auto both = [](const char* target, const char* self, const char* other) {
+    return call_of(target, {{"self", tensor_argument(self)}, {"other", tensor_argument(other)}}, "both");
+  };
+  const std::vector<std::string> two = {"layer", "layer.norm"}, one = {"layer"};
+  CHECK(told_blocks(program_of_two_layers({both("torch.ops.aten.add.Tensor", "relu_", "second")}, "both")) == two);
+  // Behind the cut, the sum would be written to the activation.
+  CHECK(told_blocks(program_of_two_layers({both("torch.ops.aten.add_.Tensor", "relu_", "second")}, "both")) == one);
+
+  for (const bool draws : {false, true}) {
+    CAPTURE(draws);
+    ProgramParts parts = program_of_two_layers({both("torch.ops.aten.mul.Tensor", "second", "x_sum")}, "both");
+    ProgramParts small = small_program();
+    Json dropout = small.nodes()[1], sum = small.nodes()[4];
+    dropout["inputs"][0]["arg"] = tensor_argument("x");
+    sum["inputs"][0]["arg"] = tensor_argument(draws ? "dropout" : "x");
+    parts.nodes().insert(parts.nodes().begin(), sum);
+    if (draws) parts.nodes().insert(parts.nodes().begin(), dropout);
+    CHECK(told_blocks(parts) == (draws ? one : two));
+  }
+  // Batch norm's statistics and its count of mini-batches stay in their block; without parameters the norm is no block.
+  CHECK(told_blocks(small_program()) == one);
 }
 
 TEST_CASE("a frozen parameter is registered as such") {
