@@ -1,4 +1,5 @@
-// A process that tries one mini-batch of a job, on behalf of check and train.
+// A process that tries one mini-batch of a job, on behalf of check and train, or times the blocks of its network, on
+// behalf of plan.
 
 #include "core/engine/train/probe.h"
 
@@ -15,37 +16,53 @@
 namespace estrain::cmd {
 namespace {
 
-using Probe = void (*)(train::ProbeSetup*, comm::ProbeReport*);
+// Calls the library's function `name`, which fills in an answer.
+template <typename Answer>
+Answer answer_of(const char* name, train::ProbeSetup& setup) {
+  Answer answer;
+  reinterpret_cast<void (*)(train::ProbeSetup*, Answer*)>(worker_library_function(name))(&setup, &answer);
+  return answer;
+}
 
-comm::ProbeReport report_of(const comm::TryMiniBatch& request, const comm::ProbesOwnChannel& asker) {
-  train::ProbeSetup setup;
-  setup.spec = spec::parse_text(request.spec, "the job's spec");
-  setup.measures = request.measures;
-  setup.foretells = request.foretells;
-  setup.device = request.device;
-  if (setup.spec.model.is_python()) {
-    const comm::PythonProbe task{asker.descriptor(), setup.measures, setup.foretells, setup.device};
-    become_users_python(setup.spec, task, -1);
-  }
+// Reads the data in the background. Does not return for a module in Python: the user's Python does `task`.
+void set_up(train::ProbeSetup& setup, const std::string& spec, const comm::PythonProbe& task) {
+  setup.spec = spec::parse_text(spec, "the job's spec");
+  setup.device = task.device;
+  if (setup.spec.model.is_python()) become_users_python(setup.spec, task, -1);
   setup.libraries = library_folder();
   setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
-  comm::ProbeReport report;
-  reinterpret_cast<Probe>(worker_library_function("estrain_probe"))(&setup, &report);
-  return report;
+}
+
+comm::ProbeAnswer answer_to(const comm::TryMiniBatch& request, const comm::ProbesOwnChannel& asker) {
+  train::ProbeSetup setup;
+  setup.measures = request.measures;
+  setup.foretells = request.foretells;
+  set_up(setup, request.spec, {asker.descriptor(), request.measures, request.foretells, request.device, std::nullopt});
+  return answer_of<comm::ProbeReport>("estrain_probe", setup);
+}
+
+comm::ProbeAnswer answer_to(const comm::TimeBlocks& request, const comm::ProbesOwnChannel& asker) {
+  train::ProbeSetup setup;
+  setup.seconds = request.seconds;
+  set_up(setup, request.spec, {asker.descriptor(), false, false, request.device, request.seconds});
+  return answer_of<comm::BlockTimes>("estrain_time_blocks", setup);
 }
 
 int probe(int socket) {
   comm::ProbesOwnChannel asker{comm::MessageSocket(UniqueFd(socket))};
   comm::ProbeRequest request;
-  if (asker.receive(&request, kForever) == comm::Received::message)
-    comm::answer_with(asker, [&] { return report_of(std::get<comm::TryMiniBatch>(request), asker); });
+  if (asker.receive(&request, kForever) == comm::Received::message) {
+    comm::answer_with(asker,
+                      [&] { return std::visit([&](const auto& asked) { return answer_to(asked, asker); }, request); });
+  }
   leave(0);
 }
 
 }  // namespace
 
 void add_probe(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("probe", "Tries one mini-batch, started by check and train")->group("");
+  CLI::App* verb =
+      app.add_subcommand("probe", "Tries one mini-batch or times blocks, started by check, train and plan")->group("");
   auto socket = std::make_shared<int>(-1);
   verb->add_option("--socket", *socket)->required();
   verb->callback([socket, &chosen] { chosen = [socket] { return probe(*socket); }; });

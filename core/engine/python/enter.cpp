@@ -82,7 +82,7 @@ int run(HostInterpreter&, const comm::PythonSetting&, const comm::PythonServer&)
 
 int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const comm::PythonProbe& task) {
   comm::ProbesOwnChannel asker{comm::MessageSocket(UniqueFd(task.socket))};
-  comm::answer_with(asker, [&] {
+  comm::answer_with(asker, [&]() -> comm::ProbeAnswer {
     require_same_libtorch(setting, task.device);
     train::ProbeSetup setup;
     setup.spec = spec::parse_text(setting.spec, "the job's spec");
@@ -92,6 +92,12 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
     setup.device = task.device;
     setup.libraries = setting.libraries.path;
     setup.interpreter = &interpreter;
+    if (task.seconds) {
+      setup.seconds = *task.seconds;
+      comm::BlockTimes times;
+      estrain_time_blocks(&setup, &times);
+      return times;
+    }
     comm::ProbeReport report;
     estrain_probe(&setup, &report);
     return report;

@@ -30,9 +30,9 @@ std::vector<std::string> with_layers(const comm::ProbeReport& report, bool (*is_
   return found;
 }
 
-}  // namespace
-
-comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures, bool foretells) {
+// Starts a probe for one request, and returns its answer.
+template <typename Answer>
+Answer ask_probe(const comm::ProbeRequest& request, const spec::JobSpec& spec, const Device& device) {
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
   options.arguments = {own_executable(), "probe", "--socket", std::to_string(theirs.descriptor())};
@@ -42,7 +42,7 @@ comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& devic
   ChildProcess process = ChildProcess::start(options);
   theirs.close();
   comm::ProbeChannel probe(std::move(ours));
-  probe.send(comm::TryMiniBatch{spec::to_toml(spec), device.text(), measures, foretells});
+  probe.send(request);
   comm::ProbeAnswer answer;
   const comm::Received received = probe.receive(&answer, kForever);
   const ChildEnd ended = process.wait();
@@ -53,7 +53,18 @@ comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& devic
         .advise(killed ? "SIGKILL is what a machine does that is out of memory: lower data.batch, or free memory" : "");
   }
   if (const auto* failed = std::get_if<comm::Failed>(&answer)) throw failed->error();
-  return std::get<comm::ProbeReport>(std::move(answer));
+  return std::get<Answer>(std::move(answer));
+}
+
+}  // namespace
+
+comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures, bool foretells) {
+  return ask_probe<comm::ProbeReport>(comm::TryMiniBatch{spec::to_toml(spec), device.text(), measures, foretells}, spec,
+                                      device);
+}
+
+comm::BlockTimes time_blocks(const spec::JobSpec& spec, const Device& device, double seconds) {
+  return ask_probe<comm::BlockTimes>(comm::TimeBlocks{spec::to_toml(spec), device.text(), seconds}, spec, device);
 }
 
 std::vector<std::string> uncovered_operators(const comm::ProbeReport& report) {

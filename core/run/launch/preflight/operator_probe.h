@@ -1,6 +1,6 @@
 #pragma once
 // Asks a fresh process for the operators of a job and for the cost of the portable kernels (core/engine/train/probe.h),
-// and decides the meaning of `determinism = "auto"`.
+// and decides the meaning of `determinism = "auto"`. Or asks the process for the times of the network's blocks.
 
 #include <string>
 #include <vector>
@@ -14,6 +14,9 @@ namespace estrain::launch {
 // Returns the probe's report (comm::TryMiniBatch). Throws an error of the probe with the probe's fault.
 comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures,
                                   bool foretells = false);
+
+// Returns the probe's times (comm::TimeBlocks). `seconds`: of training, at least. Throws as probe_operators().
+comm::BlockTimes time_blocks(const spec::JobSpec& spec, const Device& device, double seconds);
 
 // Returns the operators of a report without a portable kernel, as "aten::name on Double (layer, layer)".
 std::vector<std::string> uncovered_operators(const comm::ProbeReport& report);

@@ -1,6 +1,6 @@
 #pragma once
 // The messages between a process that asks for the needs of a job and a probe (core/engine/train/probe.h), which tries
-// one mini-batch of the job.
+// one mini-batch of the job, or times the blocks of the job's network.
 
 #include <cstdint>
 #include <exception>
@@ -94,8 +94,47 @@ struct ProbeReport {
                  has_evaluation, gpu_bytes, gpu_memory, gpu_slot_bytes)
 };
 
-using ProbeRequest = std::variant<TryMiniBatch>;
-using ProbeAnswer = std::variant<ProbeReport, Failed>;
+struct TimeBlocks {
+  static constexpr std::string_view name = "time-blocks";
+  std::string spec;    // TOML
+  std::string device;  // "cpu", "cuda:0"
+  double seconds = 3;  // of training after the first steps; at least a few steps
+
+  ESTRAIN_FIELDS(spec, device, seconds)
+};
+
+// A block of the job's network (core/engine/model/block_watch.h).
+struct TimedBlock {
+  std::string name;
+  double forward = 0, backward = 0;  // seconds of a mini-batch: medians
+  double update = 0;                 // seconds of a step with one worker; 0: within `backward`, for a job with one EST
+  uint64_t output_bytes = 0;         // of a mini-batch's activation for the next block; the last block: 0
+  uint64_t parameter_bytes = 0;      // with gradients; a tied parameter counts in its first block
+
+  ESTRAIN_FIELDS(name, forward, backward, update, output_bytes, parameter_bytes)
+};
+
+// Steps of a worker alone, by blocks and undivided in turn (core/engine/train/block_times.h).
+struct BlockTimes {
+  static constexpr std::string_view name = "block-times";
+  std::vector<TimedBlock> blocks;
+  int64_t ests = 1;         // of a timed step; at most those of the job
+  int64_t rounds = 0;       // of two steps
+  double step_seconds = 0;  // of an undivided step: median
+
+  // Returns the seconds of a step by blocks.
+  double sum_of_blocks() const {
+    double sum = 0;
+    for (const TimedBlock& block : blocks)
+      sum += static_cast<double>(ests) * (block.forward + block.backward) + block.update;
+    return sum;
+  }
+
+  ESTRAIN_FIELDS(blocks, ests, rounds, step_seconds)
+};
+
+using ProbeRequest = std::variant<TryMiniBatch, TimeBlocks>;
+using ProbeAnswer = std::variant<ProbeReport, BlockTimes, Failed>;
 using ProbeChannel = Channel<ProbeRequest, ProbeAnswer>;      // the end of the asking process
 using ProbesOwnChannel = Channel<ProbeAnswer, ProbeRequest>;  // the probe's
 

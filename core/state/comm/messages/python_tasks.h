@@ -3,6 +3,7 @@
 // user's Python (cmd/users_python.h) to the library loaded by it (core/engine/python/enter.h).
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -45,8 +46,9 @@ struct PythonProbe {
   int socket = -1;
   bool measures = false, foretells = false;
   std::string device;
+  std::optional<double> seconds;  // of timing the blocks; nothing: a mini-batch is tried
 
-  ESTRAIN_FIELDS(socket, measures, foretells, device)
+  ESTRAIN_FIELDS(socket, measures, foretells, device, seconds)
 };
 
 // A fork server (core/base/process/fork_server.h): the copies are workers, with the rest in their arguments.
