@@ -1,30 +1,26 @@
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cmd/burst_plan.h"
 #include "cmd/commands.h"
-#include "cmd/job_hosts.h"
 #include "cmd/plan_report.h"
+#include "cmd/planned_job.h"
 #include "cmd/validators.h"
 #include "core/base/process/child_process.h"
 #include "core/job/placement/assignment.h"
 #include "core/job/resources/allocation.h"
-#include "core/job/spec/enum_names.h"
-#include "core/job/spec/parsing/parse.h"
 #include "core/planning/plan/changes/proposals.h"
 #include "core/planning/profile/alternatives.h"
 #include "core/planning/profile/profile_store.h"
-#include "core/run/launch/control/run_status.h"
 #include "core/run/launch/preflight/devices.h"
 #include "core/run/launch/preflight/early_checks.h"
 #include "core/run/launch/preflight/operator_probe.h"
 #include "core/run/launch/profiling/profiling.h"
-#include "core/state/run_directory/run_directory.h"
 
 namespace estrain::cmd {
 namespace {
@@ -47,36 +43,6 @@ struct PlanArguments {
 
 void warn(const std::string& text) { fmt::print(stderr, "warning: {}\n", text); }
 
-spec::JobSpec read_spec(const PlanArguments& arguments) {
-  if (!arguments.spec.empty()) return spec::parse_file(arguments.spec, arguments.overrides);
-  if (arguments.run.empty()) {
-    throw Error(Fault::usage, "no job given").advise("estrain plan SPEC.toml, or estrain plan --run RUN");
-  }
-  launch::run_status(arguments.run);  // throws if the directory is no run
-  return spec::parse_file(run_directory::RunDirectory(arguments.run).spec(), arguments.overrides);
-}
-
-// A folder with waiting agents may be no run yet.
-bool is_begun(const std::string& run) { return std::filesystem::exists(run_directory::RunDirectory(run).spec()); }
-
-// Decides as train does when a run begins.
-void decide_determinism(spec::JobSpec& spec, const Device& device) {
-  if (spec.job.determinism != spec::Determinism::automatic) return;
-  const launch::BitsChoice verdict = launch::choose_determinism(spec, launch::probe_operators(spec, device, true));
-  verdict.settle(spec.job);
-  fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", spec::to_string(verdict.determinism), verdict.reason);
-}
-
-// Returns the devices in use by the run, with the ESTs of each; empty without a launcher at work.
-Assignment assignment_of_run(const std::string& run) {
-  Assignment devices;
-  const launch::RunStatus status = launch::run_status(run);
-  if (!status.workers) return devices;
-  for (const launch::WorkerStatus& worker : *status.workers)
-    devices.push_back({placement::devices_from({worker.device}).front(), worker.ests.size()});
-  return devices;
-}
-
 std::vector<KindCount> count_kinds(const Assignment& devices) {
   std::vector<KindCount> counts;
   for (const std::string& device : texts_of(devices_of(devices))) {
@@ -92,13 +58,11 @@ class Planning {
  public:
   explicit Planning(const PlanArguments& arguments)
       : arguments_(arguments), store_(profile::default_store_path(own_environment()), warn) {
-    spec_ = read_spec(arguments);
-    const resources::Allocation allocation = resources::current_resources();
-    cores_ = allocation.cores;
-    gpus_ = launch::automatic_gpus(allocation);
+    spec_ = planned_spec(arguments.spec, arguments.run, arguments.overrides);
+    cores_ = allocation_.cores;
     host_ = launch::profile_host(cores_);
     choose_devices();
-    decide_determinism(spec_, held_.front().device);
+    settle_determinism(spec_, held_.front().device);
     check_given();
   }
 
@@ -167,18 +131,13 @@ class Planning {
     std::ranges::stable_sort(report_.threads, {}, &PlanWithThreads::step_seconds);
   }
 
-  Assignment chosen_devices(const std::string& list) const {
-    const bool automatic = list == launch::automatic_devices;
-    return launch::choose_devices(automatic ? gpus_.device_list(spec_.job.ests) : list, spec_.job, cores_);
-  }
-
   void choose_devices() {
     if (!arguments_.devices.empty()) {
-      held_ = chosen_devices(arguments_.devices);
+      held_ = planned_devices(arguments_.devices, spec_, allocation_);
     } else if (!arguments_.run.empty()) {
-      held_ = assignment_of_run(arguments_.run);
+      held_ = devices_of_run(arguments_.run);
     }
-    if (held_.empty()) held_ = chosen_devices(spec_.resources.devices);
+    if (held_.empty()) held_ = planned_devices(spec_.resources.devices, spec_, allocation_);
     keep_own_host();
     if (!arguments_.offer.empty()) offered_ = launch::parse_devices(arguments_.offer);
     all_ = held_;
@@ -188,17 +147,14 @@ class Planning {
 
   // Keeps only this host's devices in the table; HostsTable plans with the devices of other hosts.
   void keep_own_host() {
-    std::optional<launch::RunStatus> status;
-    if (!arguments_.run.empty() && is_begun(arguments_.run)) status = launch::run_status(arguments_.run);
-    const bool leads = status && status->hosts;
-    const std::string own = leads ? status->hosts->front().host : own_host_name();
-    const auto is_own = [&](const Share& share) { return share.device.host.empty() || share.device.host == own; };
+    const HostInRun here(arguments_.run);
+    const auto is_own = [&](const Share& share) { return here.is_own(share); };
     if (std::ranges::all_of(held_, is_own)) return strip_hosts();
-    over_hosts_.emplace(held_, own);
-    over_hosts_->measure(arguments_.run, leads ? &*status : nullptr);
+    over_hosts_.emplace(held_, here.own);
+    over_hosts_->measure(arguments_.run, here.status ? &*here.status : nullptr);
     std::erase_if(held_, [&](const Share& share) { return !is_own(share); });
     if (held_.empty())
-      throw Error::make(Fault::usage, "--devices names none of this host, {}", own).advise("add one, such as cpu");
+      throw Error::make(Fault::usage, "--devices names none of this host, {}", here.own).advise("add one, such as cpu");
     strip_hosts();
   }
   void strip_hosts() {
@@ -314,8 +270,8 @@ class Planning {
   const PlanArguments& arguments_;
   profile::ProfileStore store_;
   spec::JobSpec spec_;
+  const resources::Allocation allocation_ = resources::current_resources();
   int64_t cores_ = 1;
-  resources::AutomaticGpus gpus_;
   profile::MachineFacts host_;
   Assignment held_, offered_, all_;
   int64_t now_ = static_cast<int64_t>(std::time(nullptr));
@@ -353,27 +309,38 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_flag("--allow-mixed", arguments->allow_mixed, "Plan with devices of different kinds below D2, too");
   verb->add_flag("--json", arguments->json, "Print as JSON");
   auto burst = std::make_shared<BurstPlanArguments>();
-  CLI::Option* is_burst =
-      verb->add_flag("--burst", arguments->burst, "Plan the number of devices for each layer, from a table");
+  CLI::Option* is_burst = verb->add_flag("--burst", arguments->burst,
+                                         "Plan a number of devices for each block of the job's network, timed on this "
+                                         "machine, or for each layer of a table");
   const auto add = [&](const char* name, auto& value, const char* help) {
     return verb->add_option(name, value, help)->needs(is_burst);
   };
-  add("--table", burst->table, "For --burst: measured layers (.csv or .csv.gz)")->check(not_empty());
-  add("--model", burst->model, "For --burst: model in a table with several, NAME or NAME/SET")->check(not_empty());
+  add("--table", burst->table, "For --burst: measured layers (.csv or .csv.gz), in place of a job")->check(not_empty());
+  add("--model", burst->model, "With --table: model in a table with several, NAME or NAME/SET")->check(not_empty());
   add("--limit", burst->limit,
       "For --burst: maximum ratio of a layer's device-seconds to those on one device (default 2)");
-  add("--global-batch", burst->batch, "For --burst: samples per step (default 32)")->check(CLI::Range(1, 1 << 30));
-  add("--gpus", burst->devices, "For --burst: maximum number of devices (default 8)")->check(CLI::Range(1, 1 << 20));
-  add("--bandwidth", burst->bandwidth, "For --burst: bandwidth of a device in GB/s (default 266)")
+  add("--global-batch", burst->batch, "With --table: samples per step (default 32)")->check(CLI::Range(1, 1 << 30));
+  add("--gpus", burst->devices, "For --burst: maximum number of devices (default 8, or those of --devices or --run)")
+      ->check(CLI::Range(1, 1 << 20));
+  add("--bandwidth", burst->bandwidth,
+      "For --burst: bandwidth of a device in GB/s (default 266; of a run over hosts: its slowest link, measured)")
       ->check(CLI::PositiveNumber);
-  add("--delay", burst->delay, "For --burst: latency in microseconds (default 40)")->check(CLI::NonNegativeNumber);
-  verb->callback([arguments, burst, &chosen] {
-    burst->json = arguments->json;
-    if (arguments->burst) {
-      chosen = [burst] { return run_burst_plan(*burst); };
-    } else {
+  add("--delay", burst->delay, "For --burst: latency in microseconds (default 40, or measured like the bandwidth)")
+      ->check(CLI::NonNegativeNumber);
+  verb->callback([verb, arguments, burst, &chosen] {
+    if (!arguments->burst) {
       chosen = [arguments] { return Planning(*arguments).run(); };
+      return;
     }
+    burst->spec = arguments->spec;
+    burst->run = arguments->run;
+    burst->device_list = arguments->devices;
+    burst->overrides = arguments->overrides;
+    burst->seconds = arguments->seconds;
+    burst->json = arguments->json;
+    for (const CLI::Option* option : verb->get_options())
+      if (option->count() > 0) burst->given.insert(option->get_name());
+    chosen = [burst] { return run_burst_plan(*burst); };
   });
 }
 

@@ -169,6 +169,16 @@ void HostsTable::measure(const std::string& run, const launch::RunStatus* status
   take_links(look_at_hosts({.run = run, .names = others, .seconds = kPatienceSeconds, .measure = true}).rows);
 }
 
+plan::Link HostsTable::slowest_link() const {
+  plan::Link slowest = hosts_.at(1).devices.link;
+  for (auto host = hosts_.begin() + 1; host != hosts_.end(); ++host) {
+    const plan::Link& link = host->devices.link;
+    slowest.bytes_per_second = std::min(slowest.bytes_per_second, link.bytes_per_second);
+    slowest.round_trip_seconds = std::max(slowest.round_trip_seconds, link.round_trip_seconds);
+  }
+  return slowest;
+}
+
 void HostsTable::take_links(const Json& rows) {
   for (auto host = hosts_.begin() + 1; host != hosts_.end(); ++host) {
     const std::string& name = host->devices.name;

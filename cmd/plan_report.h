@@ -28,6 +28,9 @@ class HostsTable {
   // Throws Fault::peer for a host without a link or an answer, Fault::usage if `status` is null and `run` is empty.
   void measure(const std::string& run, const launch::RunStatus* status);
 
+  // After measure(): the least of the bandwidths, and the longest of the round trips.
+  plan::Link slowest_link() const;
+
   // After measure(). `groups`: the kinds of device on this host; elsewhere, a kind counts as fast as here, divided by
   // the slowness. `gradient_bytes`: of all parameters. Throws Fault::infeasible if a kind is missing, or no plan fits.
   void make_plans(const plan::PlannedJob& job, const std::vector<plan::DeviceGroup>& groups, double gradient_bytes);

@@ -305,6 +305,22 @@ TEST_CASE("check names a SyncBatchNorm, and calls that would gather over ranks" 
   CHECK_FALSE(other.says("torch.distributed"));
 }
 
+TEST_CASE("plan --burst times a module as one block, and says why" * doctest::skip(!is_here())) {
+  PythonFiles files;
+  const Ended ended = estrain({"plan", "--burst", files.spec(files.net), "--seconds", "0.01", "--json"});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  const Json plan = parse_json(ended.text.substr(ended.text.find('{')), "plan");
+  const Json& job = plan.at("job");
+  REQUIRE(job.at("blocks").size() == 1);
+  CHECK(job.at("blocks")[0].at("block") == "the whole module");
+  CHECK(job.at("blocks")[0].at("forward_seconds").get<double>() > 0);
+  CHECK(job.at("blocks")[0].at("parameter_bytes").get<int64_t>() > 0);
+  REQUIRE(job.at("notes").size() == 1);
+  CHECK(job.at("notes")[0].get<std::string>().find("estrain export") != std::string::npos);
+  CHECK(plan.at("no_gain") == "the network is a single block");
+}
+
 TEST_CASE("what the code raises ends the run with its traceback, and with what was reached" *
           doctest::skip(!is_here())) {
   PythonFiles files;
