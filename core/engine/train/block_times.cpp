@@ -195,6 +195,16 @@ void BlockTimer::end_mini_batch() {
   options_.when_done();
 }
 
+// The difference between the last mini-batch of a step and the others is summed over all blocks before the share of a
+// block: the noise of single blocks cancels out.
+double BlockTimer::update_seconds() const {
+  if (!options_.updates_in_hooks) return median_or_zero(rests_);
+  double sum = 0;
+  for (const Block& block : blocks_)
+    if (!block.backward.empty()) sum += median_or_zero(block.last_backward) - upper_median(block.backward);
+  return std::max(0.0, sum);
+}
+
 comm::BlockTimes BlockTimer::times() const {
   comm::BlockTimes medians;
   medians.ests = options_.ests;
@@ -204,22 +214,16 @@ comm::BlockTimes BlockTimer::times() const {
     comm::TimedBlock timed{.name = block.name, .output_bytes = block.output_bytes};
     timed.forward = median_or_zero(block.forward);
     timed.backward = median_or_zero(block.backward.empty() ? block.last_backward : block.backward);
-    if (options_.updates_in_hooks && !block.backward.empty())
-      timed.update = std::max(0.0, median_or_zero(block.last_backward) - timed.backward);
     medians.blocks.push_back(std::move(timed));
   }
-  uint64_t all_bytes = 0;
+  double all_bytes = 0;
   for (size_t i = 0; i < homes_.size(); ++i) {
     if (homes_[i] == blocks_.size()) continue;
     medians.blocks[homes_[i]].parameter_bytes += parameters_[i].nbytes();
-    all_bytes += parameters_[i].nbytes();
+    all_bytes += static_cast<double>(parameters_[i].nbytes());
   }
-  for (comm::TimedBlock& block : medians.blocks) {
-    const double share =
-        all_bytes == 0 ? 0 : static_cast<double>(block.parameter_bytes) / static_cast<double>(all_bytes);
-    if (!options_.updates_in_hooks) block.update = share * median_or_zero(rests_);
-    if (block.parameter_bytes == 0) block.update = 0;
-  }
+  for (comm::TimedBlock& block : medians.blocks)
+    if (all_bytes > 0) block.update = update_seconds() * static_cast<double>(block.parameter_bytes) / all_bytes;
   medians.blocks = fitting(medians.blocks);
   return medians;
 }

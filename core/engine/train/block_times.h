@@ -65,6 +65,7 @@ class BlockTimer {
   void end_forward();
   void end_backward();
   void note_parameters(const torch::Tensor& end);
+  double update_seconds() const;  // of all parameters
 
   device::ComputeDevice& device_;
   const std::vector<torch::Tensor>& parameters_;
