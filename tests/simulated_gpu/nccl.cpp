@@ -1,12 +1,18 @@
-// NCCL (libnccl.so.2) between simulated GPUs of one machine: the functions used by core/engine/cuda, over sockets. A
-// group's transfers run in stream order, as far as the peers have come. They are enqueued a while after the group's
-// end, as a non-blocking communicator may do. Transfers of an aborted communicator leave junk in their targets.
+// NCCL (libnccl.so.2) between simulated GPUs of one machine or of several hosts: the functions used by
+// core/engine/cuda, over TCP. A group's transfers run in stream order, as far as the peers have come. They are enqueued
+// a while after the group's end, as a non-blocking communicator may do. Transfers of an aborted communicator leave junk
+// in their targets.
+//
+// An id has the address at which the process that made the id introduces the ranks to each other. NCCL_SOCKET_IFNAME
+// names the network interface; without the variable the ranks meet on the loopback interface.
 
-#include <fcntl.h>
+#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <nccl.h>
-#include <sys/random.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,10 +20,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/base/files/unique_fd.h"
 #include "tests/simulated_gpu/machine.h"
@@ -28,20 +36,53 @@ using namespace estrain::simulated;
 using estrain::UniqueFd;
 
 constexpr useconds_t kBetweenTriesUs = 1000;
+constexpr int kBetweenLooksMs = 5;
 constexpr useconds_t kBeforeGroupEndsUs = 100;
 
-// The address of a rank, in the abstract namespace, without a file.
-sockaddr_un address_of(const ncclUniqueId& id, int rank, socklen_t* length) {
-  uint64_t key = 0;
-  std::memcpy(&key, id.internal, sizeof key);
-  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  const int written = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "estrain-%016llx-%d",
-                                    static_cast<unsigned long long>(key), rank);
-  *length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(written));
-  return address;
+in_addr address_of_interface(const std::string& name) {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) fail("the network interfaces are not known: " + std::string(std::strerror(errno)));
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
+  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_name == name && each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET)
+      return reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr;
+  }
+  fail("NCCL_SOCKET_IFNAME: no address of " + name);
 }
 
-UniqueFd new_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+UniqueFd new_socket() {
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int at_once = 1;
+  if (!socket || ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once) != 0)
+    fail("no socket: " + std::string(std::strerror(errno)));
+  return socket;
+}
+
+// A socket that listens at an address of this host.
+struct Listener {
+  UniqueFd socket;
+  sockaddr_in address;
+};
+
+Listener listen_here() {
+  const char* const interface = std::getenv("NCCL_SOCKET_IFNAME");
+  Listener here{new_socket(), {}};
+  here.address.sin_family = AF_INET;
+  here.address.sin_addr =
+      interface == nullptr ? in_addr{.s_addr = htonl(INADDR_LOOPBACK)} : address_of_interface(interface);
+  socklen_t length = sizeof here.address;
+  if (::bind(here.socket.get(), reinterpret_cast<const sockaddr*>(&here.address), length) != 0 ||
+      ::listen(here.socket.get(), SOMAXCONN) != 0 ||
+      ::getsockname(here.socket.get(), reinterpret_cast<sockaddr*>(&here.address), &length) != 0)
+    fail("nobody can be met: " + std::string(std::strerror(errno)));
+  return here;
+}
+
+// What a rank says to the process that made the id. The answer: the addresses of all ranks.
+struct Introduction {
+  int ranks, rank;
+  sockaddr_in address;
+};
 
 struct Transfer {
   std::byte* memory;
@@ -102,39 +143,97 @@ void take_time(const ncclComm& communicator) {
   for (; left > 0 && !communicator.aborted; --left) ::usleep(1000);
 }
 
+void await(int socket, short event) {
+  pollfd awaited{.fd = socket, .events = event, .revents = 0};
+  ::poll(&awaited, 1, kBetweenLooksMs);
+}
+
+// Whether all bytes have arrived. A peer that has ended is waited for until the meeting is given up.
+template <typename GivenUp>
+bool receive(int socket, void* to, size_t bytes, GivenUp given_up) {
+  for (size_t at = 0; at < bytes;) {
+    const ssize_t n = ::recv(socket, static_cast<std::byte*>(to) + at, bytes - at, 0);
+    if (n > 0) {
+      at += static_cast<size_t>(n);
+      continue;
+    }
+    if (given_up()) return false;
+    if (n == 0) ::usleep(kBetweenTriesUs);
+    await(socket, POLLIN);
+  }
+  return true;
+}
+
+// The words are few, and fit the socket of a new connection.
+void say(int socket, const void* words, size_t bytes) {
+  (void)::send(socket, words, bytes, MSG_NOSIGNAL);  // a peer that has ended does not hear
+}
+
+// Introduces all ranks to each other, once each has said where it is met. In a thread of its own, which waits for the
+// ranks as long as the process lives.
+void introduce(UniqueFd listener) {
+  std::vector<UniqueFd> sockets;
+  std::vector<sockaddr_in> addresses;
+  for (size_t met = 0; met == 0 || met < sockets.size();) {
+    await(listener.get(), POLLIN);
+    UniqueFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Introduction said{};
+    if (!socket || !receive(socket.get(), &said, sizeof said, [] { return false; })) continue;
+    sockets.resize(static_cast<size_t>(said.ranks));
+    addresses.resize(sockets.size());
+    addresses[static_cast<size_t>(said.rank)] = said.address;
+    sockets[static_cast<size_t>(said.rank)] = std::move(socket);
+    ++met;
+  }
+  for (const UniqueFd& socket : sockets) say(socket.get(), addresses.data(), addresses.size() * sizeof(sockaddr_in));
+}
+
+// Tries until the communicator is aborted.
+UniqueFd connected_to(const sockaddr_in& address, const ncclComm& communicator) {
+  while (!communicator.aborted) {
+    UniqueFd socket = new_socket();
+    int error = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+    while (error == EINPROGRESS && !communicator.aborted) {
+      await(socket.get(), POLLOUT);
+      sockaddr_in peer{};
+      socklen_t length = sizeof error, peer_length = sizeof peer;
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+      if (error == 0 && ::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &peer_length) != 0)
+        error = EINPROGRESS;
+    }
+    if (error == 0) return socket;
+    ::usleep(kBetweenTriesUs);
+  }
+  return {};
+}
+
 // Connects to the lower ranks and accepts connections from the higher ranks.
 void meet(const Handle& communicator, const ncclUniqueId& id) {
   take_time(*communicator);
-  if (communicator->aborted) return;
+  const auto given_up = [&communicator] { return communicator->aborted.load(); };
   const int rank = communicator->rank, ranks = static_cast<int>(communicator->sockets.size());
-  socklen_t length = 0;
-  const UniqueFd listener = new_socket();
-  const sockaddr_un own = address_of(id, rank, &length);
-  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&own), length) != 0 ||
-      ::listen(listener.get(), ranks) != 0)
-    fail("nobody can be met: " + std::string(std::strerror(errno)));
+  const Listener own = listen_here();
+  sockaddr_in root{};
+  std::memcpy(&root, id.internal, sizeof root);
+  const UniqueFd introducer = connected_to(root, *communicator);
+  if (!introducer) return;
+  const Introduction introduction{ranks, rank, own.address};
+  say(introducer.get(), &introduction, sizeof introduction);
+  std::vector<sockaddr_in> addresses(static_cast<size_t>(ranks));
+  if (!receive(introducer.get(), addresses.data(), addresses.size() * sizeof(sockaddr_in), given_up)) return;
   for (int peer = 0; peer < rank; ++peer) {
-    const sockaddr_un address = address_of(id, peer, &length);
-    UniqueFd socket = new_socket();
-    while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-      if (communicator->aborted) return;
-      ::usleep(kBetweenTriesUs);
-    }
-    if (::send(socket.get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank)
-      fail("a peer cannot be told who this is");
+    UniqueFd socket = connected_to(addresses[static_cast<size_t>(peer)], *communicator);
+    if (!socket) return;
+    say(socket.get(), &rank, sizeof rank);
     communicator->sockets[static_cast<size_t>(peer)] = std::move(socket);
   }
   for (int left = ranks - rank - 1; left > 0;) {
-    if (communicator->aborted) return;
-    UniqueFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket) {
-      ::usleep(kBetweenTriesUs);
-      continue;
-    }
+    if (given_up()) return;
+    await(own.socket.get(), POLLIN);
+    UniqueFd socket(::accept4(own.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     int who = 0;
-    if (::recv(socket.get(), &who, sizeof who, MSG_WAITALL) != sizeof who ||
-        ::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0)
-      fail("a peer does not say who it is");
+    if (!socket) continue;
+    if (!receive(socket.get(), &who, sizeof who, given_up)) return;
     communicator->sockets[static_cast<size_t>(who)] = std::move(socket);
     --left;
   }
@@ -204,8 +303,12 @@ const char* ncclGetErrorString(ncclResult_t error) {
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  Listener here = listen_here();
   *id = {};
-  return ::getrandom(id->internal, sizeof(uint64_t), 0) == sizeof(uint64_t) ? ncclSuccess : ncclSystemError;
+  static_assert(sizeof here.address <= sizeof id->internal);
+  std::memcpy(id->internal, &here.address, sizeof here.address);
+  std::thread(introduce, std::move(here.socket)).detach();
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
