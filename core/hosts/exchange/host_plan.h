@@ -35,6 +35,7 @@ struct HostPlan {
   std::vector<std::string> devices;
   bool allow_mixed = false, oversubscribe = false;
   double grace_seconds = 0;
+  bool gpus_sum = false;  // GPUs sum the gradients over all hosts: the couriers pass on no sums
 
   int64_t ests() const { return hosts.back().ests().end.value; }
   const HostShare& here() const { return hosts[own]; }
@@ -46,7 +47,7 @@ struct HostPlan {
 
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(stage, step, evaluation_batch, any_processor, clear, hosts, own, devices, allow_mixed, oversubscribe,
-                 grace_seconds)
+                 grace_seconds, gpus_sum)
   // Throws Fault::corrupt if ranges do not follow each other from EST 0 on, or a number is out of bounds.
   void require_sound() const;
 };

@@ -15,14 +15,15 @@ enum Kind : uint32_t {
   // other hosts: neither.
   beat,
   // The next kinds belong to a step; number: round_number().
-  partial,     // a host's partial sums of the receiver's share, after their presence flags
-  sum,         // the sum over all hosts of the sender's share
-  context,     // what the sender's ESTs leave: where a value was non-finite, random streams, losses, digests; EST 0's
-               // host: buffers
-  done,        // StepDone: the step is whole on the sender
-  evaluation,  // the results of an evaluation
-  mail_even,   // a round of the mail behind these results (core/state/comm/output_mail.h), with an even number
-  mail_odd,    // with an odd number
+  partial,      // a host's partial sums of the receiver's share, after their presence flags
+  sum,          // the sum over all hosts of the sender's share
+  context,      // what the sender's ESTs leave: where a value was non-finite, random streams, losses, digests; EST 0's
+                // host: buffers
+  done,         // StepDone: the step is whole on the sender
+  evaluation,   // the results of an evaluation
+  mail_even,    // a round of the mail behind these results (core/state/comm/output_mail.h), with an even number
+  mail_odd,     // with an odd number
+  exchange_id,  // 128 bytes; of the first host: the id by which the GPUs of all hosts meet
   // Once in a stage.
   state,  // the committed state; number: round_number() of the state's step
   // Bytes without meaning, to measure a link (agents/link_meter.h), or none, to try a link (courier/host_links.h); the

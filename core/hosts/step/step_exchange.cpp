@@ -32,7 +32,6 @@ StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, StepOutbox& o
       plan_(std::move(plan)),
       outbox_(outbox),
       parts_(memory, plan_),
-      sums_(memory, plan_, parts_, outbox, piece),
       contexts_(context, plan_.own, for_each_host([&](size_t host) {
                   return sizeof(Suspect) + bytes_of(parts_.context(host, plan_.step));
                 }),
@@ -40,11 +39,14 @@ StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, StepOutbox& o
       dones_(done, plan_.own, for_each_host([](size_t) { return sizeof(StepDone); }), outbox),
       evaluations_(evaluation, plan_.own, for_each_host([&](size_t host) { return bytes_of(parts_.evaluation(host)); }),
                    outbox),
+      exchange_ids_(exchange_id, plan_.own, for_each_host([](size_t) { return sizeof(comm::ExchangeId); }), outbox),
       begun_(plan_.hosts.size()),
       step_(plan_.step) {
   if (plan_.ests() != memory.ests()) throw Error(Fault::corrupt, "plan of a stage: not of this job's ESTs");
   open_mails();
-  sums_.begin(step_);
+  if (plan_.gpus_sum) return;
+  sums_.emplace(memory, plan_, parts_, outbox, piece);
+  sums_->begin(step_);
 }
 
 template <typename BytesOfHost>
@@ -86,10 +88,13 @@ void StepExchange::ask(const comm::HostRequest& request) {
   request_ = request;
   asked_ = MonotonicClock::now();
   if (request.what == HostAsk::sums) {
-    if (!sums_.is_all_folded()) throw Error(Fault::bug, "the workers ask for sums of what they have not folded");
+    if (sums_ && !sums_->is_all_folded())
+      throw Error(Fault::bug, "the workers ask for sums of what they have not folded");
     give_context();
   } else if (request.what == HostAsk::commit) {
     give_done();
+  } else if (request.what == HostAsk::exchange) {
+    exchange_ids_.give(number(), memory_.meetings().offered_exchange_id());
   } else {
     give_evaluation();
   }
@@ -97,7 +102,7 @@ void StepExchange::ask(const comm::HostRequest& request) {
 }
 
 bool StepExchange::work() {
-  const bool has_more = sums_.fold_piece();
+  const bool has_more = sums_ && sums_->fold_piece();
   advance();
   return has_more;
 }
@@ -136,18 +141,25 @@ StepDone StepExchange::said_by(size_t host) const {
 // its word, all hosts are at this step.
 int64_t StepExchange::due_step(uint32_t kind) const { return kind != done && dones_.is_given() ? step_ + 1 : step_; }
 
+GradientSums& StepExchange::sums_by_couriers() {
+  if (!sums_) throw Error(Fault::corrupt, "sums of a host, where the GPUs of all hosts sum");
+  return *sums_;
+}
+
 Inflow& StepExchange::inflow_of(size_t host, uint32_t kind) {
   switch (kind) {
     case partial:
-      return sums_.partial(host);
+      return sums_by_couriers().partial(host);
     case sum:
-      return sums_.sum(host);
+      return sums_by_couriers().sum(host);
     case context:
       return contexts_.from(host);
     case done:
       return dones_.from(host);
     case evaluation:
       return evaluations_.from(host);
+    case exchange_id:
+      return exchange_ids_.from(host);
     case mail_even:
     case mail_odd:
       if (!mails_.empty()) return mails_[kind == mail_even ? 0 : 1].from(host);
@@ -166,19 +178,21 @@ std::span<std::byte> StepExchange::room_for(size_t host, const net::FrameHead& h
 
 void StepExchange::received(size_t host, const net::FrameHead& head) {
   inflow_of(host, head.kind).received(head);
-  begun_[host] = true;
-  if (head.kind == sum) sums_.received_sum(host);
+  if (head.kind != exchange_id) begun_[host] = true;
+  if (head.kind == sum) sums_->received_sum(host);
   advance();
 }
 
 void StepExchange::advance() {
-  sums_.finish_pieces();
-  for (AllGather* each : {&contexts_, &dones_, &evaluations_}) each->advance();
+  if (sums_) sums_->finish_pieces();
+  for (AllGather* each : {&contexts_, &dones_, &evaluations_, &exchange_ids_}) each->advance();
   for (AllGather& each : mails_) each.advance();
   if (request_.what == HostAsk::sums) {
     take_sums();
   } else if (request_.what == HostAsk::commit) {
     take_commit();
+  } else if (request_.what == HostAsk::exchange) {
+    take_exchange_id();
   } else if (request_.what == HostAsk::evaluation && mail_round_ > 0) {
     take_mail();
   } else if (request_.what == HostAsk::evaluation) {
@@ -187,8 +201,8 @@ void StepExchange::advance() {
 }
 
 void StepExchange::take_sums() {
-  if (!sums_.complete() || !contexts_.complete()) return;
-  sums_.end();
+  if ((sums_ && !sums_->complete()) || !contexts_.complete()) return;
+  if (sums_) sums_->end();
   for_each_other([&](size_t host) {
     const std::span<const std::byte> bytes = contexts_.of(host);
     Suspect suspect = 0;
@@ -216,7 +230,8 @@ void StepExchange::take_commit() {
   dones_.begin_anew();
   memory_.hosts().agree(Step(step_ + 1), said_by(0).pause != 0);
   memory_.sums().begin_step(plan_.here().workers.size());
-  sums_.begin(++step_);
+  ++step_;
+  if (sums_) sums_->begin(step_);
   answer();
 }
 
@@ -238,6 +253,15 @@ void StepExchange::take_mail() {
   const comm::OutputMail mail(memory_.evaluation());
   for_each_other([&](size_t host) { std::ranges::copy(round.of(host), mail.slot(host, plan_.hosts.size()).begin()); });
   round.begin_anew();
+  answer();
+}
+
+void StepExchange::take_exchange_id() {
+  if (!exchange_ids_.complete()) return;
+  comm::ExchangeId id;
+  std::ranges::copy(exchange_ids_.of(0), id.begin());
+  exchange_ids_.begin_anew();
+  memory_.meetings().offer_exchange_id(id);
   answer();
 }
 

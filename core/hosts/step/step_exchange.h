@@ -13,9 +13,14 @@
 // results of an evaluation reach all hosts along other hosts (all_gather.h), and so does the mail behind these results.
 // They go to shared memory when all have arrived.
 //
+// If the GPUs of all hosts sum the gradients (HostPlan::gpus_sum), the workers write the sums to shared memory, and the
+// request for sums brings the ESTs' results alone. Before the stage's first step the GPUs' workers get the id by which
+// they meet.
+//
 // No sockets here: frames come by room_for() and received(), and leave by StepOutbox.
 
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,7 +52,7 @@ class StepExchange {
   // workers have rung: frames leave and arrive between two calls. Throws as ask().
   bool work();
 
-  // A frame of this stage, of a kind from `partial` to `mail_odd`. Throws Fault::corrupt if it is out of turn.
+  // A frame of this stage, of a kind from `partial` to `exchange_id`. Throws Fault::corrupt if it is out of turn.
   std::span<std::byte> room_for(size_t host, const net::FrameHead& head);
   void received(size_t host, const net::FrameHead& head);
 
@@ -62,7 +67,7 @@ class StepExchange {
   };
   TimeTaken take_pace() { return std::exchange(pace_, {}); }  // since the last call
 
-  // Returns the number of remote workers in the stage: a worker counts once a frame of its host has arrived.
+  // Returns the number of remote workers in the stage: a worker counts once a frame of a step has arrived of its host.
   int64_t workers_begun() const;
 
  private:
@@ -73,6 +78,7 @@ class StepExchange {
   void for_each_other(Take&& take) const;
 
   int64_t due_step(uint32_t kind) const;
+  GradientSums& sums_by_couriers();  // throws Fault::corrupt if the GPUs sum
   Inflow& inflow_of(size_t host, uint32_t kind);
   uint64_t number() const;
 
@@ -87,16 +93,17 @@ class StepExchange {
   void open_mails();
   void give_evaluation();
   void take_mail();
+  void take_exchange_id();
   void answer();
 
   comm::JobMemory& memory_;
   const HostPlan plan_;
   StepOutbox& outbox_;
   SharedParts parts_;
-  GradientSums sums_;
-  AllGather contexts_, dones_, evaluations_;
+  std::optional<GradientSums> sums_;  // nothing: the GPUs sum
+  AllGather contexts_, dones_, evaluations_, exchange_ids_;
   std::deque<AllGather> mails_;  // of rounds with even and with odd numbers; none: the job has no mail
-  std::vector<bool> begun_;      // [host]: something of the host has arrived
+  std::vector<bool> begun_;      // [host]: something of a step of the host has arrived
   int64_t step_;                 // of the next exchange
   comm::HostRequest request_;
   uint64_t mail_round_ = 0;  // of the request; 0: the results

@@ -74,6 +74,10 @@ class MeetingPlaces {
   void set_exchange_id(const ExchangeId& id);
   // Sleeps until the id is set. False on abort.
   bool wait_exchange_id(ExchangeId* id);
+  // Over several hosts a worker of each host offers an id, and the courier puts the first host's in its place
+  // (HostAsk::exchange). The offered id does not count as set.
+  void offer_exchange_id(const ExchangeId& id) { words_.exchange_id = id; }
+  const ExchangeId& offered_exchange_id() const { return words_.exchange_id; }
 
   void ask_exchange(int64_t ticket);
   int64_t exchange_asked() const { return words_.exchange_asked.load(); }

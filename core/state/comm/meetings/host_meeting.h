@@ -20,9 +20,10 @@ namespace estrain::comm {
 
 enum class HostAsk : uint32_t {
   nothing,
-  sums,        // all partial sums of the host are written: the sum over all hosts
+  sums,        // all partial sums of the host are written: the sum over all hosts, and the results of all ESTs
   commit,      // the step is whole on this host: whether it is whole on all
   evaluation,  // the host's batches of an evaluation are done: the batches of the other hosts
+  exchange,    // the id by which the GPUs of all hosts meet: the first host's (MeetingPlaces::offered_exchange_id)
 };
 
 struct HostRequest {

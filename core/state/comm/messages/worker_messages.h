@@ -17,12 +17,14 @@ namespace estrain::comm {
 
 // Further hosts in a stage.
 struct BeyondHost {
-  uint64_t stage = 0;        // counts the stages, for the couriers
-  int64_t first_worker = 0;  // the rank of this host's first worker among all hosts' workers
-  int64_t workers = 0;       // of all hosts
-  bool records = false;      // a scribe reads the records and holds of this host, the coordinator's
+  uint64_t stage = 0;                      // counts the stages, for the couriers
+  int64_t first_worker = 0;                // the rank of this host's first worker among all hosts' workers
+  int64_t workers = 0;                     // of all hosts
+  bool records = false;                    // a scribe reads the records and holds of this host, the coordinator's
+  std::vector<EstRange> ranges = {};       // of the workers of all hosts, in rank order
+  std::vector<int64_t> host_workers = {};  // number of workers on each host, in rank order
 
-  ESTRAIN_FIELDS(stage, first_worker, workers, records)
+  ESTRAIN_FIELDS(stage, first_worker, workers, records, ranges, host_workers)
 };
 
 // Train a stage.
@@ -32,7 +34,7 @@ struct RunStage {
   std::vector<EstRange> ranges;                     // of all workers of the host
   std::optional<BeyondHost> beyond = std::nullopt;  // nothing: the stage is on this host alone
   bool restarted = false;                           // not the first stage of a fresh run: D0 seeds its generators anew
-  bool exchanges = false;               // each worker has a GPU of its own, which passes data to the GPUs of the rest
+  bool exchanges = false;  // each worker of all hosts has a GPU of its own, and GPUs pass data to each other
   std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"
   int64_t exchange = 0;                 // the ticket of an exchange that all workers have prepared; 0: none
 

@@ -71,8 +71,9 @@ checkpoint::Manifest manifest(int64_t ests) {
   return manifest;
 }
 
-HostPlan plan_of(const Split& split, size_t own, int64_t step) {
+HostPlan plan_of(const Split& split, size_t own, int64_t step, bool gpus_sum) {
   HostPlan plan;
+  plan.gpus_sum = gpus_sum;
   plan.stage = 3;
   plan.step = step;
   plan.evaluation_batch = 4;
@@ -141,6 +142,19 @@ void check_sum(Host& host, const Sum& expected, size_t i) {
   if (!expected.present[i]) return;
   const size_t at = offset_of(i);
   CHECK(std::memcmp(sum.values + at, expected.values.data() + at, bytes_of_parameter(i)) == 0);
+}
+
+void pass_on_contexts(Hosts& hosts, int64_t step) {
+  for (const auto& host : hosts.all) {
+    leave_contexts(*host, step);
+    host->ask(comm::HostAsk::sums, step);
+  }
+  hosts.deliver();
+  for (const auto& host : hosts.all) {
+    CAPTURE(host->plan.own);
+    REQUIRE(host->answered());
+    check_contexts(*host, step);
+  }
 }
 
 void train_step(Hosts& hosts, int64_t step) {

@@ -28,7 +28,7 @@ inline constexpr size_t kParameters = std::size(kSizes), kGeneratorBytes = 24;
 inline constexpr size_t kFloatsOfPiece = 128;  // so hosts and parameters have several pieces
 
 checkpoint::Manifest manifest(int64_t ests);
-HostPlan plan_of(const Split& split, size_t own, int64_t step);
+HostPlan plan_of(const Split& split, size_t own, int64_t step, bool gpus_sum = false);
 // The first float of a parameter in a gradient slot, and the bytes of its floats.
 size_t offset_of(size_t parameter);
 inline size_t bytes_of_parameter(size_t parameter) { return static_cast<size_t>(kSizes[parameter]) * sizeof(float); }
@@ -41,8 +41,11 @@ struct Sent {
 // A host; sent frames wait in `to[host]`.
 class Host : public StepOutbox {
  public:
-  Host(const Split& split, size_t own, int64_t step, int64_t samples)
-      : plan(plan_of(split, own, step)), manifest_(manifest(plan.ests())), memory(fd_.get()), to(split.size()) {
+  Host(const Split& split, size_t own, int64_t step, int64_t samples, bool gpus_sum = false)
+      : plan(plan_of(split, own, step, gpus_sum)),
+        manifest_(manifest(plan.ests())),
+        memory(fd_.get()),
+        to(split.size()) {
     comm::MemoryPlan wanted;
     wanted.manifest = manifest_.to_json();
     wanted.state_bytes = manifest_.layout.bytes;
@@ -93,9 +96,10 @@ class Host : public StepOutbox {
 
 class Hosts {
  public:
-  Hosts(const Split& split, uint64_t seed, int64_t step = 0, int64_t samples = 0) : random(seed) {
+  Hosts(const Split& split, uint64_t seed, int64_t step = 0, int64_t samples = 0, bool gpus_sum = false)
+      : random(seed) {
     for (size_t host = 0; host < split.size(); ++host)
-      all.push_back(std::make_unique<Host>(split, host, step, samples));
+      all.push_back(std::make_unique<Host>(split, host, step, samples, gpus_sum));
   }
 
   Host& operator[](size_t host) { return *all[host]; }
@@ -205,6 +209,8 @@ Presence all_present(int64_t ests);
 
 // Has all hosts train a step up to the answer for its sums, and checks the sums and the contexts on each.
 void train_step(Hosts& hosts, int64_t step);
+// Has all hosts ask for the sums of a step in which their GPUs have summed. Checks the contexts on each.
+void pass_on_contexts(Hosts& hosts, int64_t step);
 // The sum of parameter `i` on this host has the bits of `expected`.
 void check_sum(Host& host, const Sum& expected, size_t i);
 

@@ -186,6 +186,50 @@ TEST_CASE("rounds of mail behind the results of an evaluation reach every host, 
   }
 }
 
+comm::ExchangeId id_of(size_t host) {
+  comm::ExchangeId id;
+  id.fill(static_cast<std::byte>(host + 1));
+  return id;
+}
+
+TEST_CASE("the id by which GPUs meet is the first host's on every host, and no host has begun by it") {
+  for (const size_t count : {2, 3, 6}) {
+    CAPTURE(count);
+    Hosts hosts(Split(count, std::vector<int64_t>{1}), count, 5, 0, true);
+    for (const auto& host : hosts.all) {
+      host->memory.meetings().offer_exchange_id(id_of(host->plan.own));
+      if (host->plan.own + 1 < count) host->ask(comm::HostAsk::exchange, 5);
+    }
+    hosts.deliver();
+    CHECK(!hosts[0].answered());  // nobody meets before all can
+    hosts[count - 1].ask(comm::HostAsk::exchange, 5);
+    hosts.deliver();
+    for (const auto& host : hosts.all) {
+      REQUIRE(host->answered());
+      CHECK(host->memory.meetings().offered_exchange_id() == id_of(0));
+      CHECK(host->exchange->workers_begun() == 0);
+    }
+  }
+}
+
+TEST_CASE("where the GPUs sum, hosts tell each other the results of ESTs, and no sums") {
+  for (const Split& split : {Split{{1}, {1}}, Split{{3, 2}, {1, 1}}, Split{{1}, {2}, {1, 1}, {1}, {1}}}) {
+    Hosts hosts(split, 7, 0, 0, true);
+    for (int64_t step = 0; step < 3; ++step) {
+      hosts[0].memory.gradients()[0].values[0] = 42;
+      pass_on_contexts(hosts, step);
+      CHECK(hosts[0].memory.gradients()[0].values[0] == 42);
+      CHECK(hosts[0].exchange->workers_begun() > 0);
+      for (const auto& host : hosts.all) host->ask(comm::HostAsk::commit, step);
+      hosts.deliver();
+      for (const auto& host : hosts.all) REQUIRE(host->answered());
+    }
+    CHECK_THROWS_WITH_AS(hosts[0].exchange->room_for(1, {partial, 1, round_number(3, 3), 0}),
+                         doctest::Contains("where the GPUs of all hosts sum"), Error);
+    CHECK_THROWS_AS(hosts[0].exchange->room_for(1, {sum, 1, round_number(3, 3), 0}), Error);
+  }
+}
+
 TEST_CASE("frames that are not of the step that is due, or of no kind of a step, are refused") {
   Hosts hosts({{1}, {1}}, 1);
   StepExchange& exchange = *hosts[0].exchange;

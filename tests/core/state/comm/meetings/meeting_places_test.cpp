@@ -22,6 +22,7 @@ TEST_CASE("workers wait for the id by which they find each other, unless the sta
   CHECK(waits.get());
   CHECK(found == id);
   StageControl(built.memory).open();  // that of another stage does not count
+  built.memory.meetings().offer_exchange_id(id);
   auto aborted = std::async(std::launch::async, [&] { return built.memory.meetings().wait_exchange_id(&found); });
   CHECK(!done(aborted));
   StageControl(built.memory).abort();
