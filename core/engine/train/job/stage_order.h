@@ -17,7 +17,7 @@ struct StageOrder {
   std::vector<EstRange> ranges;                 // of all workers of this host
   std::optional<Beyond> beyond = std::nullopt;  // empty: the stage is on this host alone
   bool restarted = false;                       // not the first stage of a fresh run: at D0, seed the generators again
-  bool exchanges = false;                       // each worker has its own GPU, and GPUs pass data to each other
+  bool exchanges = false;               // each worker of all hosts has its own GPU, and GPUs pass data to each other
   bool again = false;                   // continues a stage with the state in another memory (Stage::Left::again)
   std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"; empty: all are "cpu"
 
@@ -28,6 +28,8 @@ struct StageOrder {
   // Returns the worker's number among the workers of all hosts.
   WorkerRank rank() const { return WorkerRank(worker.value + (beyond ? beyond->first_worker : 0)); }
   int64_t all_workers() const { return beyond ? beyond->workers : static_cast<int64_t>(ranges.size()); }
+  // Of all workers, in rank order. Over several hosts known only if GPUs pass data to each other.
+  const std::vector<EstRange>& all_ranges() const { return beyond ? beyond->ranges : ranges; }
 };
 
 }  // namespace estrain::train

@@ -9,7 +9,7 @@
 #include <functional>
 #include <memory>
 
-#include "core/engine/train/resident/exchanged_update.h"
+#include "core/engine/train/resident/passed_sums.h"
 #include "core/engine/train/resident/resident_sums.h"
 #include "core/engine/train/resident/shares.h"
 
