@@ -1,10 +1,11 @@
 #pragma once
-// Exchange between the GPUs of one host by NCCL: groups of sends, receives and all-gathers, on a separate stream in
-// parallel with computations. NCCL never adds.
+// Exchange between the GPUs of one host or of several by NCCL: groups of sends, receives and all-gathers, on a separate
+// stream in parallel with computations. NCCL never adds, and encrypts nothing.
 //
-// A thread watches the exchange. If the stage is aborted because a worker was lost, or if NCCL reports an error, the
-// thread ends the communicator: then kernels that wait for a peer finish, and so does every wait for the GPU. The
-// exchange throws an error only after the launcher has had time to abort the stage, since a lost peer may be the cause.
+// A thread watches the exchange. If the stage is aborted because a worker or host was lost, or if NCCL reports an
+// error, the thread ends the communicator: then kernels that wait for a peer finish, and so does every wait for the
+// GPU. The exchange throws an error only after the launcher has had time to abort the stage, since a lost peer may be
+// the cause.
 
 #include <c10/cuda/CUDAStream.h>
 

@@ -5,6 +5,7 @@
 #include "core/engine/train/carrier/carrier.h"
 #include "core/engine/train/resident/exchanged_update.h"
 #include "core/engine/train/resident/resident_update.h"
+#include "core/engine/train/resident/sums_over_hosts.h"
 #include "core/engine/train/shared/shared_carrier.h"
 
 namespace estrain::train {
@@ -27,10 +28,26 @@ std::unique_ptr<device::DeviceExchange> take_prepared(Workplace& place, const St
   return exchange;
 }
 
+// The first worker of all makes the id for the workers of all hosts. The first worker of each host passes the id on to
+// the workers of its host, and over several hosts gets the id by the couriers. Returns false on abort.
+bool set_exchange_id(Workplace& place, const StageOrder& order) {
+  comm::MeetingPlaces meetings = place.memory.meetings();
+  device::ExchangeId id{};
+  if (order.rank() == WorkerRank(0)) id = place.device.new_exchange();
+  if (order.beyond) {
+    meetings.offer_exchange_id(id);
+    if (!place.memory.hosts().ask(comm::HostAsk::exchange, place.memory.commit().committed(), place.courier))
+      return false;
+    id = meetings.offered_exchange_id();
+  }
+  meetings.set_exchange_id(id);
+  return true;
+}
+
 // Opens this worker's end of the exchange between the stage's workers. Null on abort.
 std::unique_ptr<device::DeviceExchange> meet_workers(Workplace& place, const StageOrder& order) {
   comm::JobMemory& memory = place.memory;
-  const auto worker = static_cast<uint32_t>(order.worker.value);
+  const auto worker = static_cast<uint32_t>(order.rank().value), workers = static_cast<uint32_t>(order.all_workers());
   comm::WorkerPulse& pulse = memory.pulse(order.rank());
   const int64_t begun = monotonic_ns();
   const auto beat = [&pulse, begun] {
@@ -42,16 +59,16 @@ std::unique_ptr<device::DeviceExchange> meet_workers(Workplace& place, const Sta
     exchange = take_prepared(place, order);
   } else {
     device::ExchangeId id;
-    if (worker == 0) memory.meetings().set_exchange_id(place.device.new_exchange());
+    if (order.worker == WorkerRank(0) && !set_exchange_id(place, order)) return nullptr;
     if (!memory.meetings().wait_exchange_id(&id)) return nullptr;
-    exchange = place.device.open_exchange(id, {worker, order.workers(), memory.gate().abort_word(), beat});
+    exchange = place.device.open_exchange(id, {worker, workers, memory.gate().abort_word(), beat});
   }
   return exchange && exchange->connect(beat) ? std::move(exchange) : nullptr;
 }
 
 // False on abort.
 bool open_exchange(Workplace& place, const StageOrder& order) {
-  if (order.workers() == 1 || place.exchange) return true;
+  if (order.all_workers() == 1 || place.exchange) return true;
   return waiting(place.memory.pulse(order.rank()), comm::Activity::meeting, [&] {
     place.exchange = meet_workers(place, order);
     return place.exchange != nullptr;
@@ -78,7 +95,14 @@ std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order)
                                         slot_regions(place.job.places(), own), place.job.spec().job.state);
     place.model.show(place.resident.get());
   }
-  if (!resident) return std::make_unique<SharedCarrier>(place, order, can);
+  if (!resident) {
+    std::unique_ptr<DeviceSums> on_devices;
+    if (order.beyond && order.exchanges) {
+      if (!open_exchange(place, order)) return nullptr;
+      on_devices = std::make_unique<SumsOverHosts>(place, order);
+    }
+    return std::make_unique<SharedCarrier>(place, order, can, std::move(on_devices));
+  }
   if (order.workers() == 1) return std::make_unique<ResidentUpdate>(place, order);
   return std::make_unique<ExchangedUpdate>(place, order);
 }

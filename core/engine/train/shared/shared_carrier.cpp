@@ -130,20 +130,23 @@ void FoldProgress::note(size_t parameter) {
   comm::ring(bell_);
 }
 
-SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool stands_in)
+SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool stands_in,
+                             std::unique_ptr<DeviceSums> on_devices)
     : place_(place),
       own_(order.own()),
       stands_in_(stands_in),
       has_other_hosts_(order.beyond.has_value()),
       gradients_(place.job.places().model, place.job.gradient_sum(), place.memory, order),
       squares_(place.job.spec(), place.memory.pulse(order.rank())),
+      on_devices_(std::move(on_devices)),
       updater_(place.job, place.memory, gradients_, squares_, order),
       commit_(place, order),
       pulse_(place.memory.pulse(order.rank())),
       gathered_(place.memory.meetings().gathered(), place.memory, order),
       summed_(place.memory.meetings().summed(), place.memory, order),
       finished_(place.memory.meetings().finished(), place.memory, order) {
-  if (has_other_hosts_) folded_.emplace(place.job.places().model, place.memory, order.worker, place.courier);
+  if (has_other_hosts_ && !on_devices_)
+    folded_.emplace(place.job.places().model, place.memory, order.worker, place.courier);
 }
 
 bool SharedCarrier::carries_on() const { return !stands_in_ || place_.memory.commit().looks_closely(); }
@@ -154,6 +157,7 @@ bool SharedCarrier::begin_step(Step step) {
   updater_.begin_step(step);
   squares_.begin_step();
   if (folded_) folded_->begin_step();
+  if (on_devices_) on_devices_->begin_step();
   return true;
 }
 
@@ -188,10 +192,18 @@ est::GradientSink SharedCarrier::folding_sink(size_t arrival) {
   return [this, arrival](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); };
 }
 
-void SharedCarrier::backward(size_t arrival, const torch::Tensor& loss) { place_.hooks.backward(loss, sink(arrival)); }
+void SharedCarrier::backward(size_t arrival, const torch::Tensor& loss) {
+  if (!on_devices_) return place_.hooks.backward(loss, sink(arrival));
+  place_.hooks.backward_on_device(loss, [this, arrival](size_t parameter, const torch::Tensor& gradient) {
+    on_devices_->fold(arrival, parameter, gradient);
+  });
+  on_devices_->flush();
+}
 
 void SharedCarrier::take(size_t arrival, const std::vector<torch::Tensor>& gradients) {
-  place_.hooks.hand_over(gradients, sink(arrival));
+  if (!on_devices_) return place_.hooks.hand_over(gradients, sink(arrival));
+  for (size_t i = 0; i < gradients.size(); ++i) on_devices_->fold(arrival, i, gradients[i]);
+  on_devices_->flush();
 }
 
 void SharedCarrier::keep_buffers() {
@@ -207,12 +219,14 @@ void SharedCarrier::record_buffers(std::byte* state) {
 }
 
 int64_t SharedCarrier::pass() {
+  if (on_devices_) return on_devices_->pass();
   place_.device.finish();
   return 0;
 }
 
 bool SharedCarrier::finish() {
   if (updater_.in_hooks()) return true;
+  if (on_devices_ && !on_devices_->are_whole()) return false;
   return gathered_.meet([this] { ask_for_sums(); }) && wait_weights() &&
          updater_.update_all({[this](size_t begin) { return wait_summed(begin); }, [this] { return summed_.meet(); }});
 }
@@ -222,10 +236,11 @@ void SharedCarrier::ask_for_sums() {
   if (has_other_hosts_) place_.memory.hosts().post(comm::HostAsk::sums, step_, place_.courier);
 }
 
-// Waits until the sums over all hosts are complete from float `begin` of the gradients on. Returns false on abort.
+// Waits until the sums over all hosts are complete from float `begin` of the gradients on. Sums on devices are complete
+// before the workers meet. Returns false on abort.
 bool SharedCarrier::wait_summed(size_t begin) {
   comm::SumProgress sums = place_.memory.sums();
-  if (!has_other_hosts_ || sums.is_summed(begin)) return true;
+  if (!has_other_hosts_ || on_devices_ || sums.is_summed(begin)) return true;
   return waiting(pulse_, comm::Activity::meeting, [&] { return sums.wait_summed(begin); });
 }
 

@@ -1,9 +1,13 @@
 #pragma once
-// Updates in the memory shared by all workers of the host (updater.h), on all kinds of devices.
+// Updates in the memory shared by all workers of the host (updater.h), on all kinds of devices. In a job over several
+// hosts the gradients are summed by the couriers, or among GPUs (DeviceSums).
 //
 // Never writes to copy t, so step t stays intact if a worker is killed at any instruction.
 
+#include <torch/types.h>
+
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -39,11 +43,32 @@ class FoldProgress {
   size_t unsaid_ = 0;  // elements folded since the last ring of the bell
 };
 
+// Devices of several hosts that sum a step's gradients in place of the couriers (resident/sums_over_hosts.h). After the
+// passes of all workers of a host, the sum over all ESTs is in gradient slot 0 of the host, where the couriers leave
+// their sums.
+class DeviceSums {
+ public:
+  virtual ~DeviceSums() = default;
+  DeviceSums() = default;
+  DeviceSums(const DeviceSums&) = delete;
+  DeviceSums& operator=(const DeviceSums&) = delete;
+
+  // Call these functions as Carrier's of the same names. fold() takes a gradient in the device's memory (undefined: not
+  // reached) of EST number `arrival` of this worker; flush() follows the last gradient of an EST.
+  virtual void begin_step() = 0;
+  virtual void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) = 0;
+  virtual void flush() = 0;
+  virtual int64_t pass() = 0;
+  // Call this function after pass(). Returns false on abort. Throws Fault::device if transfers failed.
+  virtual bool are_whole() = 0;
+};
+
 class SharedCarrier : public Carrier {
  public:
   // `stands_in`: this carrier replaces the GPUs' carrier for the steps of a search for a non-finite value
-  // (comm::CommitWord::looks_closely).
-  SharedCarrier(Workplace& place, const StageOrder& order, bool stands_in);
+  // (comm::CommitWord::looks_closely). `on_devices`: null: the host sums, with the couriers.
+  SharedCarrier(Workplace& place, const StageOrder& order, bool stands_in,
+                std::unique_ptr<DeviceSums> on_devices = nullptr);
 
   bool carries_on() const override;
   bool begin_step(Step step) override;
@@ -74,7 +99,8 @@ class SharedCarrier : public Carrier {
   const bool has_other_hosts_;
   GradientStore gradients_;
   GradientSquares squares_;
-  std::optional<FoldProgress> folded_;  // only with other hosts
+  const std::unique_ptr<DeviceSums> on_devices_;
+  std::optional<FoldProgress> folded_;  // only with other hosts, without on_devices_
   Updater updater_;
   StepCommit commit_;
   comm::WorkerPulse& pulse_;

@@ -33,7 +33,8 @@ std::vector<SpecKey<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(job.exchange)
           .not_in_bits()
           .means("How several workers sum gradients: \"auto\": by NCCL between GPUs, if each worker has one "
-                 "of its own; otherwise, or with \"host\", in host memory."),
+                 "of its own, and on several hosts if network.secrecy is \"control\"; otherwise, or with \"host\", in "
+                 "host memory."),
       ESTRAIN_KEY(job.state).not_in_bits().means(
           "Where GPUs have the optimizer's slots: in their own memory (\"device\"), or in page-locked memory of "
           "the host (\"host\"), for models that do not fit otherwise. Each step then reads and writes the slots "

@@ -197,7 +197,8 @@ std::vector<SpecKey<JobSpec>> run_keys() {
           .means(
               "What is encrypted between the hosts of a job: \"all\", or \"control\": not the gradients and states, "
               "which anybody on the network can then read and change. Only hosts with the run's key are let in either "
-              "way."),
+              "way. With \"control\" the GPUs of several hosts pass gradients to each other by NCCL, which does not "
+              "encrypt, and lets in whoever reaches its ports."),
       ESTRAIN_KEY(network.interface)
           .not_in_bits()
           .means("The network interface by which the hosts of a job reach each other, such as \"eth0\"; \"\": as the "

@@ -80,4 +80,12 @@ bool gpus_may_keep_state(const spec::JobSpec& spec);
 // Returns whether such GPUs exchange partial sums among themselves.
 bool gpus_may_exchange(const spec::JobSpec& spec);
 
+// How the workers of several hosts sum gradients.
+enum class SumOverHosts {
+  by_couriers,  // through the memory of the hosts
+  by_gpus,      // among GPUs, each with a worker of its own, by NCCL
+  in_secret,    // by the couriers: the GPUs could, but NCCL does not encrypt (network.secrecy)
+};
+SumOverHosts sum_over_hosts(const spec::JobSpec& spec, const Devices& devices);
+
 }  // namespace estrain::launch

@@ -442,6 +442,23 @@ Finding check_precision(const CheckedJob& job) {
   return Finding::fine("precision", precision);
 }
 
+std::optional<Finding> check_exchange(const CheckedJob& job) {
+  if (workers_here(job) == job.devices.size()) return std::nullopt;
+  switch (sum_over_hosts(job.spec, devices_of(job.devices))) {
+    case SumOverHosts::by_couriers:
+      return std::nullopt;
+    case SumOverHosts::by_gpus:
+      return Finding::fine("exchange",
+                           "the GPUs of the hosts pass gradients to each other by NCCL, without encryption: "
+                           "network.secrecy = \"control\"");
+    case SumOverHosts::in_secret:
+      break;
+  }
+  return Finding::fine("exchange",
+                       "gradients of the GPUs pass through the memory of the hosts, encrypted; by NCCL, which does not "
+                       "encrypt, with network.secrecy = \"control\"");
+}
+
 Finding check_clock(const Machine& machine) {
   if (machine.now < kBeginOf2024) {
     return Finding::warn("clock", "the wall clock stands before 2024",
@@ -460,6 +477,7 @@ std::vector<Finding> check_machine(const CheckedJob& job, const Machine& machine
   std::vector<Finding> findings = {check_precision(job), check_run_directory(machine), check_disk(job, machine)};
   if (job.size) findings.push_back(check_memory(job, machine));
   if (std::optional<Finding> found = check_gpu_memory(job)) findings.push_back(std::move(*found));
+  if (std::optional<Finding> found = check_exchange(job)) findings.push_back(std::move(*found));
   findings.push_back(check_shared_memory(machine));
   findings.push_back(check_file_size(job, machine));
   findings.push_back(check_address_space(job, machine));

@@ -97,6 +97,8 @@ Finding check_memory(const CheckedJob& job, const Machine& machine);  // the job
 // the fewest only. Nothing if the memory of a GPU, or the job's need of it, is unknown, or where GPUs share the state
 // in host memory, as GPUs of several hosts do.
 std::optional<Finding> check_gpu_memory(const CheckedJob& job);
+// Tells how the GPUs of several hosts pass gradients to each other. Nothing for other devices.
+std::optional<Finding> check_exchange(const CheckedJob& job);
 Finding check_shared_memory(const Machine& machine);
 Finding check_file_size(const CheckedJob& job, const Machine& machine);
 Finding check_address_space(const CheckedJob& job, const Machine& machine);

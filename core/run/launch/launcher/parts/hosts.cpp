@@ -23,6 +23,11 @@ bool has_agents(const std::string& run) {
 
 std::vector<std::string> Hosts::others() const { return other_hosts(devices_of(devices_in_force(run_.job)), own()); }
 
+std::optional<SumOverHosts> Hosts::sums() const {
+  if (others().empty()) return std::nullopt;
+  return sum_over_hosts(run_.spec, devices_of(devices_in_force(run_.job)));
+}
+
 // Returns the hosts of the stage and the ranges of their workers, the launcher's own host first, as in rank order.
 Json Hosts::plan() const {
   Json hosts = Json::array(), devices = Json::array();
@@ -47,6 +52,7 @@ Json Hosts::plan() const {
           {"any_processor", any_processor},
           {"clear", run_.spec.network.secrecy == spec::Secrecy::control},
           {"own", 0},
+          {"gpus_sum", sums() == SumOverHosts::by_gpus},
           {"hosts", hosts}};
 }
 
@@ -95,6 +101,11 @@ void Hosts::place(size_t index, comm::RunStage& order) const {
   if (others().empty()) return;
   order.beyond =
       comm::BeyondHost{links_.stage, static_cast<int64_t>(first), static_cast<int64_t>(workers.size()), host == own()};
+  for (size_t i = 0; i < workers.size() && order.exchanges; ++i) {
+    if (i == 0 || workers[i].device.host != workers[i - 1].device.host) order.beyond->host_workers.push_back(0);
+    ++order.beyond->host_workers.back();
+    order.beyond->ranges.push_back(workers[i].ests);
+  }
 }
 
 std::optional<decisions::Event> Hosts::hear() {

@@ -8,6 +8,7 @@
 
 #include "core/run/decisions/event.h"
 #include "core/run/launch/launcher/parts/run_view.h"
+#include "core/run/launch/preflight/devices.h"
 
 namespace estrain::launch {
 
@@ -18,6 +19,8 @@ class Hosts {
 
   // Returns the hosts of the stage other than this host.
   std::vector<std::string> others() const;
+  // Returns how the workers of the stage sum gradients. Nothing: all of them are on this host.
+  std::optional<SumOverHosts> sums() const;
   // Before the workers are told to begin.
   void begin_stage();
   // Writes the order for the worker at rank `index`: the workers of the worker's host, and all further hosts.

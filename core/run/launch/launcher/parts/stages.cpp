@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/counted.h"
@@ -15,6 +17,15 @@
 namespace estrain::launch {
 
 using decisions::Member;
+
+namespace {
+
+const char* name_of_exchange(bool between_gpus, bool over_hosts) {
+  if (between_gpus) return over_hosts ? "GPUs of hosts" : "GPUs";
+  return over_hosts ? "hosts" : "host";
+}
+
+}  // namespace
 
 void Stages::begin_training() {
   const int64_t step = run_.trained();
@@ -70,7 +81,9 @@ void Stages::start(int64_t exchange) {
     ranges.push_back(worker.ests);
     devices.push_back(worker.device.text());
   }
-  order.exchanges = exchange_between_gpus(run_.job, devices_of(devices_in_force(run_.job)));
+  const std::optional<SumOverHosts> over_hosts = hosts_.sums();
+  order.exchanges = over_hosts ? over_hosts == SumOverHosts::by_gpus
+                               : exchange_between_gpus(run_.job, devices_of(devices_in_force(run_.job)));
   order.exchange = exchange;
   order.restarted = run_.job.stage > 0 || !run_.origin.checkpoint.empty();
   hosts_.begin_stage();
@@ -84,10 +97,12 @@ void Stages::start(int64_t exchange) {
                              {"step", run_.trained()},
                              {"workers", run_.job.workers.size()},
                              {"devices", devices},
-                             {"exchange", order.exchanges           ? "GPUs"
-                                          : hosts_.others().empty() ? "host"
-                                                                    : "hosts"},
+                             {"exchange", name_of_exchange(order.exchanges, over_hosts.has_value())},
                              {"ranges", codec::to_field(ranges)}});
+  if (over_hosts == SumOverHosts::in_secret && !std::exchange(told_of_secrecy_, true))
+    run_.journal.note(
+        "the GPUs of several hosts exchange gradients through the memory of the hosts: NCCL, which does not encrypt, "
+        "is for networks with network.secrecy = \"control\"");
 }
 
 // Releases the memory of gradient slots which the stage's workers do not fold into.

@@ -30,6 +30,7 @@ class Stages {
   const RunView run_;
   RunProcesses& processes_;
   Hosts& hosts_;
+  bool told_of_secrecy_ = false;
 };
 
 }  // namespace estrain::launch

@@ -202,6 +202,22 @@ TEST_CASE("auto over hosts: a worker for each core, in turn, no more than ESTs, 
   CHECK(error_of([&] { chosen(2, 1); }).fault() == Fault::infeasible);
 }
 
+TEST_CASE("GPUs of several hosts sum gradients among themselves, each with a worker, where the network may see them") {
+  spec::JobSpec spec;
+  const auto way = [&spec](std::string_view list) { return sum_over_hosts(spec, devices_in(list)); };
+  CHECK(way("cuda:0,nodeB/cuda:0") == SumOverHosts::in_secret);
+  spec.network.secrecy = spec::Secrecy::control;
+  CHECK(way("cuda:0,nodeB/cuda:0") == SumOverHosts::by_gpus);
+  CHECK(way("cuda:0,cuda:1,nodeB/cuda:1") == SumOverHosts::by_gpus);
+  CHECK(way("cuda:0,nodeB/cuda:0*2") == SumOverHosts::by_couriers);
+  CHECK(way("cuda:0,nodeB/cpu") == SumOverHosts::by_couriers);
+  spec.ema.decay = 0.9;  // the host averages either way
+  CHECK(way("cuda:0,nodeB/cuda:0") == SumOverHosts::by_gpus);
+  SUBCASE("the spec asks for the hosts' memory") { spec.job.exchange = spec::Exchange::host; }
+  SUBCASE("the noise of each EST's gradients is measured") { spec.elastic.batch = spec::BatchMode::adaptive; }
+  CHECK(way("cuda:0,nodeB/cuda:0") == SumOverHosts::by_couriers);
+}
+
 TEST_CASE("a kind that the processor cannot be is refused, and only that") {
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
   const auto check = [] { check_devices(devices_in("cpu:avx512"), {}); };

@@ -240,6 +240,20 @@ TEST_CASE("GPU memory: the list's need of a GPU beside what it has, and the fewe
   CHECK(says(*on("cuda:0,cuda:1,cuda:2"), "no number of GPUs holds the job"));
 }
 
+TEST_CASE("GPUs of several hosts: who may see their gradients is said, and of other devices nothing") {
+  CheckedJob job = sample_job();
+  const auto on = [&job](const std::string& devices) {
+    job.devices = parse_devices(devices);
+    return check_exchange(job);
+  };
+  REQUIRE(on("cuda:0,nodeB/cuda:0"));
+  CHECK(says(*on("cuda:0,nodeB/cuda:0"), "through the memory of the hosts, encrypted"));
+  CHECK_FALSE(on("cuda:0,cuda:1"));
+  CHECK_FALSE(on("cuda:0,nodeB/cpu"));
+  job.spec.network.secrecy = spec::Secrecy::control;
+  CHECK(says(*on("cuda:0,nodeB/cuda:0"), "by NCCL, without encryption"));
+}
+
 TEST_CASE("GPU memory: slots in host memory are advised where they help, and count as host memory") {
   CheckedJob job = sample_job();
   job.devices = parse_devices("cuda:0");
