@@ -129,6 +129,30 @@ TEST_CASE("at D2 a module in Python has the CPU's bits on GPUs, from the first v
   }
 }
 
+// An absent gradient adds +0, which makes +0 of -0: in a worker's own sums, and in sums of workers. With momentum the
+// sign is in the state.
+TEST_CASE("zeros of a parameter that some ESTs do not reach have the same sign on any number of GPUs") {
+  const PythonOnGpus python;
+  const std::string net =
+      "import torch\n"
+      "class Net(torch.nn.Module):\n"
+      "    def __init__(self):\n"
+      "        super().__init__()\n"
+      "        self.often = torch.nn.Linear(24, 4)\n"
+      "        self.rare = torch.nn.Parameter(torch.ones(8))\n"
+      "    def forward(self, x):\n"
+      "        loss = (self.often(x) ** 2).mean()\n"
+      "        return loss + (self.rare * -0.0).sum() if float(x[0, 0]) > 0 else loss\n"
+      "def build():\n"
+      "    return Net()\n";
+  const Words momentum = {"--set", "optimizer.name=sgd", "--set", "optimizer.momentum=0.9"};
+  const std::string one = python.on("cuda:0", momentum, net);
+  for (const char* devices : {"cuda:0,cuda:1", "cuda:0,cuda:1,cuda:2,cuda:3"}) {
+    CAPTURE(devices);
+    CHECK(difference(one, python.on(devices, momentum, net)).text == "");
+  }
+}
+
 // Trains at D1 on GPUs, disturbed; the bits are those of one GPU, undisturbed.
 TEST_CASE("a module in Python goes on over resizes of GPUs, a killed worker, a stop and a resume") {
   const PythonOnGpus python;
