@@ -129,7 +129,8 @@ torch::Tensor BlockTimer::begin_block(std::string_view name, const torch::Tensor
   if (!runs_by_blocks()) return activation;
   if (!is_first) {
     end_forward();
-    blocks_[at_].output_bytes = activation.nbytes();
+    // Of a whole mini-batch: the last one of an epoch may be short.
+    blocks_[at_].output_bytes = std::max<uint64_t>(blocks_[at_].output_bytes, activation.nbytes());
     crossings_.push_back({activation, activation.detach().requires_grad_(activation.requires_grad())});
     ++at_;
   }
