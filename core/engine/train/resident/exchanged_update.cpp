@@ -21,9 +21,8 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
       own_(order.own()),
       keeper_(worker_of_est_0(order)),
       shares_(job_.places().model, static_cast<uint32_t>(order.worker.value), order.workers()),
-      passed_(job_.gradient_sum(), order, shares_, sums_, place.device),
-      pulse_(place.memory.pulse(order.rank())),
-      complete_(shares_) {
+      passed_(place, order, shares_, sums_, {.arrived = [this](size_t bucket) { finish_sums(bucket); }}),
+      pulse_(place.memory.pulse(order.rank())) {
   tick_ = new_floats(1, place.device);
   if (!clips_) return;
   clipped_ = groups_of(job_.places().model, shares_.largest_bucket());
@@ -31,38 +30,13 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
 }
 
 bool ExchangedUpdate::begin_step(Step step) {
-  complete_.begin_step();
   passed_.begin_step();
   return ResidentCarrier::begin_step(step);
 }
 
-void ExchangedUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
-  if (sums_.has_slots()) sums_.fold(arrival, parameter, gradient);
-  if (arrival + 1 < sums_.ests()) return;
-  passed_.take(parameter, gradient);
-  complete_.note(parameter);
-  if (complete_.has_next()) sums_.flush();
-  while (complete_.has_next()) send_sums(complete_.next());
-}
-
-// A bucket is finished when the next one is sent: NCCL has enqueued its transfers by then, and the host need not wait.
-void ExchangedUpdate::send_sums(size_t bucket) {
-  if (bucket > 0) {
-    finish_sums(bucket - 1);
-    if (!sums_.has_slots()) passed_.passed(bucket - 1, place_.exchange->mark());
-  }
-  passed_.prepare(bucket);
-  place_.exchange->follow();
-  group_ = {};
-  passed_.pass_on(bucket, group_);
-  place_.exchange->transfer(group_);
-}
-
 void ExchangedUpdate::finish_sums(size_t bucket) {
-  place_.exchange->run([this, bucket] {
-    passed_.finish(bucket, optimizer_.reached());
-    if (!clips_) update_share(bucket, nullptr);
-  });
+  passed_.finish(bucket, optimizer_.reached());
+  if (!clips_) update_share(bucket, nullptr);
 }
 
 void ExchangedUpdate::update_share(size_t bucket, const float* factor) {
@@ -159,7 +133,7 @@ SavedPart ExchangedUpdate::saved_part() const {
 
 int64_t ExchangedUpdate::pass() {
   place_.device.read(tick_, [this](const float*) { computed_ns_ = monotonic_ns(); });
-  if (shares_.buckets() > 0) finish_sums(shares_.buckets() - 1);
+  passed_.end_last_bucket();
   if (clips_) update_clipped();
   place_.exchange->follow();  // the pass is over: nothing reads the parameters
   group_ = {};

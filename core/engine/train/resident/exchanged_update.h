@@ -34,8 +34,9 @@ class ExchangedUpdate : public ResidentCarrier {
  private:
   // Returns this worker's own part of the state.
   SavedPart saved_part() const override;
-  void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;
-  void send_sums(size_t bucket);
+  void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override {
+    passed_.fold(arrival, parameter, gradient);
+  }
   void finish_sums(size_t bucket);
   void update_share(size_t bucket, const float* factor);
   void update_clipped();
@@ -54,8 +55,7 @@ class ExchangedUpdate : public ResidentCarrier {
   at::Tensor tick_;                           // for reads that only tell the time
   comm::WorkerPulse& pulse_;
   device::TransferGroup group_;  // being queued
-  CompleteBuckets complete_;
-  int64_t computed_ns_ = 0;  // when the device had finished the passes; written by its read
+  int64_t computed_ns_ = 0;      // when the device had finished the passes; written by its read
 };
 
 }  // namespace estrain::train

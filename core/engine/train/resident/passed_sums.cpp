@@ -1,6 +1,7 @@
 #include "core/engine/train/resident/passed_sums.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/execution.h"
 #include "kernels/portable/calls/device_kernels.h"
@@ -18,20 +19,26 @@ void CompleteBuckets::note(size_t parameter) {
   for (const size_t bucket : shares_.buckets_of(parameter)) --awaited_[bucket];
 }
 
-PassedSums::PassedSums(const GradientSum& sum, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
-                       device::ComputeDevice& device)
-    : shares_(shares), sums_(sums), device_(device), tree_(sum.finish(order.all_ranges())) {
+PassedSums::PassedSums(Workplace& place, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
+                       Carrying carrying)
+    : place_(place),
+      device_(place.device),
+      shares_(shares),
+      sums_(sums),
+      carrying_(std::move(carrying)),
+      tree_(place.job.gradient_sum().finish(order.all_ranges())),
+      complete_(shares) {
   size_t others = 0;
   for (const comm::FinishPlan::Source& source : tree_.sources) {
     const auto worker = static_cast<uint32_t>(source.worker.value);
     sources_.push_back({worker, worker == shares_.worker() ? static_cast<size_t>(source.slot) : others++});
   }
-  totals_ = new_floats(shares_.packed_floats(), device);
-  received_ = new_floats(others * shares_.largest_share(), device);
-  reached_ = new_floats(shares_.parameters(), device);
-  told_ = new_floats(shares_.parameters() * shares_.workers(), device);
+  totals_ = new_floats(shares_.packed_floats(), device_);
+  received_ = new_floats(others * shares_.largest_share(), device_);
+  reached_ = new_floats(shares_.parameters(), device_);
+  told_ = new_floats(shares_.parameters() * shares_.workers(), device_);
   for (at::Tensor& scaled : scaled_)
-    if (!sums_.has_slots()) scaled = new_floats(shares_.largest_bucket(), device);
+    if (!sums_.has_slots()) scaled = new_floats(shares_.largest_bucket(), device_);
   load_kernels();
 }
 
@@ -48,9 +55,40 @@ void PassedSums::load_kernels() const {
 }
 
 void PassedSums::begin_step() {
+  complete_.begin_step();
   gradients_.assign(shares_.parameters(), {});
   for (std::function<void()>& await : await_passed_) await = nullptr;
   reached_.fill_(1);
+}
+
+void PassedSums::fold(size_t arrival, size_t parameter, const at::Tensor& gradient) {
+  if (sums_.has_slots()) sums_.fold(arrival, parameter, gradient);
+  if (arrival + 1 < sums_.ests()) return;
+  take(parameter, gradient);
+  complete_.note(parameter);
+  if (complete_.has_next()) sums_.flush();
+  while (complete_.has_next()) send(complete_.next());
+}
+
+void PassedSums::send(size_t bucket) {
+  if (bucket > 0) {
+    end_bucket(bucket - 1);
+    if (!sums_.has_slots()) await_passed_[(bucket - 1) % kScaled] = place_.exchange->mark();
+  }
+  prepare(bucket);
+  place_.exchange->follow();
+  group_ = {};
+  pass_on(bucket);
+  if (bucket > 0 && carrying_.send_on) carrying_.send_on(bucket - 1, group_);
+  place_.exchange->transfer(group_);
+}
+
+void PassedSums::end_bucket(size_t bucket) {
+  place_.exchange->run([this, bucket] { carrying_.arrived(bucket); });
+}
+
+void PassedSums::end_last_bucket() {
+  if (shares_.buckets() > 0) end_bucket(shares_.buckets() - 1);
 }
 
 void PassedSums::take(size_t parameter, const at::Tensor& gradient) {
@@ -105,21 +143,21 @@ void PassedSums::prepare(size_t bucket) {
   scale_gradients(bucket);
 }
 
-void PassedSums::pass_on(size_t bucket, device::TransferGroup& group) {
+void PassedSums::pass_on(size_t bucket) {
   const BucketRange parts = shares_.first_parts(bucket);
   if (parts.size() > 0)
-    group.gathers.push_back(
+    group_.gathers.push_back(
         {reached_.const_data_ptr<float>() + parts.begin, told_by(0, bucket), parts.size() * sizeof(float)});
   const size_t own_bytes = shares_.own(bucket).size() * sizeof(float);
   for (const PassedSum& source : sources_) {
     if (!is_own(source)) {
-      if (own_bytes > 0) group.receives.push_back({source.worker, own_part(source, bucket), own_bytes});
+      if (own_bytes > 0) group_.receives.push_back({source.worker, own_part(source, bucket), own_bytes});
       continue;
     }
     for (uint32_t peer = 0; peer < shares_.workers(); ++peer) {
       const BucketRange theirs = shares_.share(bucket, peer);
       if (peer != shares_.worker() && theirs.size() > 0)
-        group.sends.push_back({peer, own_sum(source, bucket, theirs.begin), theirs.size() * sizeof(float)});
+        group_.sends.push_back({peer, own_sum(source, bucket, theirs.begin), theirs.size() * sizeof(float)});
     }
   }
 }

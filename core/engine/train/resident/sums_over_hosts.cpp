@@ -27,8 +27,9 @@ SumsOverHosts::SumsOverHosts(Workplace& place, const StageOrder& order)
       writers_(order.beyond->host_workers),
       writes_presence_(order.worker == WorkerRank(0)),
       sums_(place.job.places().model, place.job.gradient_sum(), place.device, order.own()),
-      passed_(place.job.gradient_sum(), order, shares_, sums_, place.device),
-      complete_(shares_),
+      passed_(place, order, shares_, sums_,
+              {.arrived = [this](size_t bucket) { passed_.finish(bucket, reached_.mutable_data_ptr<float>()); },
+               .send_on = [this](size_t bucket, device::TransferGroup& group) { send_sums(bucket, group); }}),
       reached_(new_floats(shares_.parameters(), place.device)),
       tick_(new_floats(1, place.device)),
       pulse_(place.memory.pulse(order.rank())) {
@@ -54,44 +55,16 @@ void SumsOverHosts::plan_foreign_sums() {
 void SumsOverHosts::begin_step() {
   sums_.forget();
   passed_.begin_step();
-  complete_.begin_step();
 }
 
-void SumsOverHosts::fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
-  if (sums_.has_slots()) sums_.fold(arrival, parameter, gradient);
-  if (arrival + 1 < sums_.ests()) return;
-  passed_.take(parameter, gradient);
-  complete_.note(parameter);
-  if (complete_.has_next()) sums_.flush();
-  while (complete_.has_next()) send_partials(complete_.next());
-}
-
-// The host does not wait for NCCL, which has enqueued the transfers of a bucket when the next bucket is sent.
-void SumsOverHosts::send_partials(size_t bucket) {
-  if (bucket > 0) {
-    finish(bucket - 1);
-    if (!sums_.has_slots()) passed_.passed(bucket - 1, place_.exchange->mark());
-  }
-  passed_.prepare(bucket);
-  place_.exchange->follow();
-  group_ = {};
-  passed_.pass_on(bucket, group_);
-  if (bucket > 0) send_sums(bucket - 1);
-  place_.exchange->transfer(group_);
-}
-
-void SumsOverHosts::finish(size_t bucket) {
-  place_.exchange->run([this, bucket] { passed_.finish(bucket, reached_.mutable_data_ptr<float>()); });
-}
-
-void SumsOverHosts::send_sums(size_t bucket) {
+void SumsOverHosts::send_sums(size_t bucket, device::TransferGroup& group) const {
   const size_t own_host = writers_.host_of(shares_.worker()), bytes = shares_.own(bucket).size() * sizeof(float);
   for (size_t host = 0; host < writers_.hosts() && bytes > 0; ++host) {
     if (host != own_host)
-      group_.sends.push_back({writers_.writer(host, shares_.worker()), passed_.total(bucket), bytes});
+      group.sends.push_back({writers_.writer(host, shares_.worker()), passed_.total(bucket), bytes});
   }
   for (const ForeignSum& sum : foreign_[bucket])
-    group_.receives.push_back({sum.owner, sum.values.mutable_data_ptr<float>(), sum.range.size() * sizeof(float)});
+    group.receives.push_back({sum.owner, sum.values.mutable_data_ptr<float>(), sum.range.size() * sizeof(float)});
 }
 
 void SumsOverHosts::write_sums(size_t bucket) {
@@ -115,12 +88,10 @@ void SumsOverHosts::write_presence() {
 // the other workers.
 int64_t SumsOverHosts::pass() {
   place_.device.read(tick_, [this](const float*) { computed_ns_ = monotonic_ns(); });
-  group_ = {};
-  if (const size_t buckets = shares_.buckets(); buckets > 0) {
-    finish(buckets - 1);
-    send_sums(buckets - 1);
-  }
-  place_.exchange->transfer(group_);
+  passed_.end_last_bucket();
+  device::TransferGroup group;
+  if (const size_t buckets = shares_.buckets(); buckets > 0) send_sums(buckets - 1, group);
+  place_.exchange->transfer(group);
   place_.exchange->join();
   for (size_t bucket = 0; bucket < shares_.buckets(); ++bucket) write_sums(bucket);
   write_presence();

@@ -44,7 +44,9 @@ class SumsOverHosts : public DeviceSums {
   SumsOverHosts(Workplace& place, const StageOrder& order);
 
   void begin_step() override;
-  void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;
+  void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override {
+    passed_.fold(arrival, parameter, gradient);
+  }
   void flush() override { sums_.flush(); }
   int64_t pass() override;
   bool are_whole() override;
@@ -58,11 +60,8 @@ class SumsOverHosts : public DeviceSums {
   };
 
   void plan_foreign_sums();
-  void send_partials(size_t bucket);
-  // Queues the tree over a bucket.
-  void finish(size_t bucket);
   // Appends the transfers of a bucket's sums to other hosts.
-  void send_sums(size_t bucket);
+  void send_sums(size_t bucket, device::TransferGroup& group) const;
   // Queue the copies to shared memory.
   void write_sums(size_t bucket);
   void write_presence();
@@ -73,13 +72,11 @@ class SumsOverHosts : public DeviceSums {
   const bool writes_presence_;  // the host's first worker
   ResidentSums sums_;
   PassedSums passed_;
-  CompleteBuckets complete_;
   std::vector<std::vector<ForeignSum>> foreign_;  // [bucket]
   at::Tensor reached_;                            // whether any EST of the job reached the parameter. [parameter]
   at::Tensor tick_;                               // for reads that only tell the time
   comm::WorkerPulse& pulse_;
-  device::TransferGroup group_;  // being queued
-  int64_t computed_ns_ = 0;      // when the device had finished the passes; written by its read
+  int64_t computed_ns_ = 0;  // when the device had finished the passes; written by its read
 };
 
 }  // namespace estrain::train
