@@ -185,4 +185,21 @@ inline ProgramParts small_program() {
   return parts;
 }
 
+// linear ("layer"), ReLU in place, linear ("layer.norm"), and what follows; the loss is the mean of `last`.
+inline ProgramParts program_of_two_layers(const std::vector<Json>& more = {}, const std::string& last = "second") {
+  ProgramParts parts = small_program();
+  parts.add_stored("parameter", "layer.norm.weight", "p_second", meta_of({2, 2}, 7, true),
+                   raw<float>({1, 0.5f, -1, 2}));
+  const Json first = parts.nodes()[0];
+  parts.nodes() = {first, call_of("torch.ops.aten.relu_.default", {{"self", tensor_argument("linear")}}, "relu_"),
+                   call_of("torch.ops.aten.linear.default",
+                           {{"input", tensor_argument("relu_")},
+                            {"weight", tensor_argument("p_second")},
+                            {"bias", object_of("as_none", true)}},
+                           "second", "layer.norm")};
+  for (const Json& call : more) parts.nodes().push_back(call);
+  parts.nodes().push_back(call_of("torch.ops.aten.mean.default", {{"self", tensor_argument(last)}}, "mean"));
+  return parts;
+}
+
 }  // namespace estrain::testing

@@ -78,22 +78,6 @@ TEST_CASE("the text says what the plan gains, or why nothing, and that nothing t
   CHECK(one.at("trained") == false);
 }
 
-// linear ("layer"), ReLU, linear ("layer.norm"), the mean as the loss.
-ProgramParts two_layers() {
-  ProgramParts parts = small_program();
-  parts.add_stored("parameter", "layer.norm.weight", "p_second", meta_of({2, 2}, 7, true),
-                   raw<float>({1, 0.5f, -1, 2}));
-  const Json first = parts.nodes()[0];
-  parts.nodes() = {first, call_of("torch.ops.aten.relu.default", {{"self", tensor_argument("linear")}}, "relu"),
-                   call_of("torch.ops.aten.linear.default",
-                           {{"input", tensor_argument("relu")},
-                            {"weight", tensor_argument("p_second")},
-                            {"bias", object_of("as_none", true)}},
-                           "second", "layer.norm"),
-                   call_of("torch.ops.aten.mean.default", {{"self", tensor_argument("second")}}, "mean")};
-  return parts;
-}
-
 TEST_CASE("a program's blocks are those of its modules; a program that cannot be cut is one block, and says so") {
   const ScratchFolder folder;
   const auto spec_of = [&](const std::string& name, const ProgramParts& parts) {
@@ -103,7 +87,7 @@ TEST_CASE("a program's blocks are those of its modules; a program that cannot be
                             "\"\n[data]\nformat = \"synthetic\"\nshape = [3]\nsamples = 300\nbatch = 8\n"
                             "[train]\nsteps = 9\n");
   };
-  const Json plan = burst_plan(spec_of("two", two_layers())), &blocks = plan.at("job").at("blocks");
+  const Json plan = burst_plan(spec_of("two", program_of_two_layers())), &blocks = plan.at("job").at("blocks");
   CHECK(names_of(plan) == std::vector<std::string>{"layer", "layer.norm"});
   CHECK(blocks[0].at("output_bytes") == 8 * 2 * 4);
   CHECK(blocks[0].at("parameter_bytes") == (2 * 3 + 2) * 4);

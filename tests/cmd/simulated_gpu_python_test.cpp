@@ -79,6 +79,21 @@ def build():
                      backward, forward, build);
 }
 
+// A module with these members, and this body of forward(self, x).
+std::string plain_net(const std::string& members, const std::string& forward) {
+  return fmt::format(R"(import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        {}
+    def forward(self, x):
+        {}
+def build():
+    return Net()
+)",
+                     members, forward);
+}
+
 struct PythonOnGpus {
   ScratchFolder folder;
 
@@ -134,17 +149,8 @@ TEST_CASE("at D2 a module in Python has the CPU's bits on GPUs, from the first v
 TEST_CASE("zeros of a parameter that some ESTs do not reach have the same sign on any number of GPUs") {
   const PythonOnGpus python;
   const std::string net =
-      "import torch\n"
-      "class Net(torch.nn.Module):\n"
-      "    def __init__(self):\n"
-      "        super().__init__()\n"
-      "        self.often = torch.nn.Linear(24, 4)\n"
-      "        self.rare = torch.nn.Parameter(torch.ones(8))\n"
-      "    def forward(self, x):\n"
-      "        loss = (self.often(x) ** 2).mean()\n"
-      "        return loss + (self.rare * -0.0).sum() if float(x[0, 0]) > 0 else loss\n"
-      "def build():\n"
-      "    return Net()\n";
+      plain_net("self.often, self.rare = torch.nn.Linear(24, 4), torch.nn.Parameter(torch.ones(8))",
+                "return (self.often(x) ** 2).mean() + ((self.rare * -0.0).sum() if float(x[0, 0]) > 0 else 0)");
   const Words momentum = {"--set", "optimizer.name=sgd", "--set", "optimizer.momentum=0.9"};
   const std::string one = python.on("cuda:0", momentum, net);
   for (const char* devices : {"cuda:0,cuda:1", "cuda:0,cuda:1,cuda:2,cuda:3"}) {
@@ -164,16 +170,8 @@ TEST_CASE("a module in Python goes on over resizes of GPUs, a killed worker, a s
 TEST_CASE("flatten_parameters() of a recurrent layer leaves the weights in the state") {
   const PythonOnGpus python;
   const std::string net =
-      "import torch\n"
-      "class Net(torch.nn.Module):\n"
-      "    def __init__(self):\n"
-      "        super().__init__()\n"
-      "        self.lstm = torch.nn.LSTM(4, 6, batch_first=True)\n"
-      "    def forward(self, x):\n"
-      "        self.lstm.flatten_parameters()\n"
-      "        return (self.lstm(x.view(-1, 6, 4))[0] ** 2).mean()\n"
-      "def build():\n"
-      "    return Net()\n";
+      plain_net("self.lstm = torch.nn.LSTM(4, 6, batch_first=True)",
+                "self.lstm.flatten_parameters(); return (self.lstm(x.view(-1, 6, 4))[0] ** 2).mean()");
   CHECK(difference(python.on("cuda:0", {}, net), python.on("cuda:0,cuda:1", {}, net)).text == "");
   CHECK(difference(python.on("cpu", kOnAllAtD2, net), python.on("cuda:0", kOnAllAtD2, net)).text == "");
 }

@@ -26,6 +26,7 @@ namespace {
 using testing::call_of;
 using testing::meta_of;
 using testing::object_of;
+using testing::program_of_two_layers;
 using testing::ProgramParts;
 using testing::raw;
 using testing::small_program;
@@ -541,23 +542,6 @@ TEST_CASE("what goes wrong in a call is told with its place") {
   CHECK(error.fault() == Fault::mismatch);
   CHECK(error.message().starts_with("aten::linear at layer (net.py:7): "));
   CHECK(current_block().empty());
-}
-
-// linear, ReLU in place, linear ("layer.norm"), and what follows; the loss is the mean of `last`.
-ProgramParts program_of_two_layers(const std::vector<Json>& more, const std::string& last) {
-  ProgramParts parts = small_program();
-  parts.add_stored("parameter", "layer.norm.weight", "p_second", meta_of({2, 2}, 7, true),
-                   raw<float>({1, 0.5f, -1, 2}));
-  const Json first = parts.nodes()[0];
-  parts.nodes() = {first, call_of("torch.ops.aten.relu_.default", {{"self", tensor_argument("linear")}}, "relu_"),
-                   call_of("torch.ops.aten.linear.default",
-                           {{"input", tensor_argument("relu_")},
-                            {"weight", tensor_argument("p_second")},
-                            {"bias", object_of("as_none", true)}},
-                           "second", "layer.norm")};
-  for (const Json& call : more) parts.nodes().push_back(call);
-  parts.nodes().push_back(call_of("torch.ops.aten.mean.default", {{"self", tensor_argument(last)}}, "mean"));
-  return parts;
 }
 
 // The names of the blocks that a training pass tells of.
