@@ -26,8 +26,7 @@ Assignment listed_devices(const BurstPlanArguments& arguments, const spec::JobSp
 // Returns a device of this host, for timing. Throws Fault::usage if this host has none, or if the devices differ.
 Device device_to_time(const Assignment& devices, const HostInRun& here) {
   const auto own = std::ranges::find_if(devices, [&](const Share& share) { return here.is_own(share); });
-  if (own == devices.end())
-    throw Error::make(Fault::usage, "--devices names none of this host, {}", here.own).advise("add one, such as cpu");
+  if (own == devices.end()) throw here.no_own_device();
   placement::Devices all = placement::devices_of(devices);
   if (!launch::are_of_one_kind(all))
     throw Error::make(Fault::usage, "plan --burst takes devices of one kind, not {}", launch::counted_devices(all))

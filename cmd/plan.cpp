@@ -153,8 +153,7 @@ class Planning {
     over_hosts_.emplace(held_, here.own);
     over_hosts_->measure(arguments_.run, here.status ? &*here.status : nullptr);
     std::erase_if(held_, [&](const Share& share) { return !is_own(share); });
-    if (held_.empty())
-      throw Error::make(Fault::usage, "--devices names none of this host, {}", here.own).advise("add one, such as cpu");
+    if (held_.empty()) throw here.no_own_device();
     strip_hosts();
   }
   void strip_hosts() {

@@ -60,4 +60,8 @@ HostInRun::HostInRun(const std::string& run) : own(own_host_name()) {
   status = std::move(found);
 }
 
+Error HostInRun::no_own_device() const {
+  return Error::make(Fault::usage, "--devices names none of this host, {}", own).advise("add one, such as cpu");
+}
+
 }  // namespace estrain::cmd

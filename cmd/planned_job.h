@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/job/placement/assignment.h"
 #include "core/job/resources/allocation.h"
 #include "core/job/spec/job_spec.h"
@@ -32,6 +33,8 @@ struct HostInRun {
   std::optional<launch::RunStatus> status;  // of a run over hosts; nothing: no run, or the run has not begun
 
   explicit HostInRun(const std::string& run);  // `run` may be empty
+  // The error for devices of which none is this host's.
+  Error no_own_device() const;
   bool is_own(const placement::Share& share) const { return share.device.host.empty() || share.device.host == own; }
 };
 
