@@ -24,10 +24,11 @@ namespace estrain::train {
 namespace {
 
 constexpr int64_t kMostEsts = 4;
-constexpr int64_t kColdSteps = 2;                                // one undivided, one by blocks
-constexpr int64_t kLeastTimedRounds = 2, kMostTimedRounds = 50;  // of two steps: the ring of records has room
-constexpr size_t kMostBlocks = 400;                              // in a message
-constexpr int64_t kWithoutEnd = 1'000'000'000;                   // steps
+constexpr int64_t kColdSteps = 2;  // the first undivided, the second by blocks
+constexpr int64_t kLeastTimedRounds = 2,
+                  kMostTimedRounds = 50;        // a round has two steps, and the ring of records has room
+constexpr size_t kMostBlocks = 400;             // in a message
+constexpr int64_t kWithoutEnd = 1'000'000'000;  // steps
 
 // The job, with training only, and with learning rates of 0: weights stay finite, whatever the data are.
 spec::JobSpec timed_job(spec::JobSpec spec) {
@@ -223,8 +224,9 @@ comm::BlockTimes BlockTimer::times() const {
     medians.blocks[homes_[i]].parameter_bytes += parameters_[i].nbytes();
     all_bytes += static_cast<double>(parameters_[i].nbytes());
   }
+  const double update = update_seconds();
   for (comm::TimedBlock& block : medians.blocks)
-    if (all_bytes > 0) block.update = update_seconds() * static_cast<double>(block.parameter_bytes) / all_bytes;
+    if (all_bytes > 0) block.update = update * static_cast<double>(block.parameter_bytes) / all_bytes;
   medians.blocks = fitting(medians.blocks);
   return medians;
 }
