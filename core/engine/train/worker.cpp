@@ -309,8 +309,8 @@ void gather_outputs(Workplace& place, const WorkerSetup& setup, std::optional<ch
   place.memory.set_ready();  // not before: if this worker is lost, another one builds the state, and tries the function
 }
 
-// Checks the operators of D2, or warms up a worker that others would wait for: one that joins a running job, or one of
-// several GPUs, which wait for each other's kernels.
+// Checks the operators of D2, or warms up a worker for which other workers would wait: a worker that joins a running
+// job, or a worker of one of several GPUs, since GPUs wait for each other's kernels.
 void run_first_pass(Workplace& place, const WorkerSetup& setup, const OwnOperators& own) {
   if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
     check_operators(place, *own.portable);

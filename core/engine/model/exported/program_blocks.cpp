@@ -34,7 +34,7 @@ class ValueFlow {
     for (size_t moment = 1; moment < program_.calls.size(); ++moment) {
       take(program_.calls[moment - 1].gives, moment);
       for (const int value : program_.calls[moment - 1].changes)
-        if (program_.written_buffers.contains(value)) live.insert(value);  // until the last call that reads it
+        if (program_.written_buffers.contains(value)) live.insert(value);  // until the buffer's last read
       std::erase_if(live, [&](int value) { return at(value).last_read <= moment; });
       if (live.size() == 1 && may_cross(*live.begin(), moment)) cuts.push_back({moment, *live.begin()});
     }

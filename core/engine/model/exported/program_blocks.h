@@ -11,7 +11,7 @@
 // the activation may become a leaf of another graph.
 //
 // Calls without parameters, such as ReLU and pooling, belong to the block before; at the program's begin to the block
-// behind. So a residual branch, which crosses its shortcut, lies within a block.
+// behind. So a block holds a residual branch together with the branch's shortcut.
 
 #include <cstddef>
 #include <map>
