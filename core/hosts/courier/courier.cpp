@@ -236,6 +236,8 @@ void Courier::on_timer() {
   stage_.serve_workers();
   beats_.send_in_time();
   if (ticks_++ % kTicksBetweenPaces == 0) tell_pace();
+  if (const auto factors = stage_.take_chosen_factors(); leads_ && factors)
+    options_.tell(FactorsChosen{factors->parameters, factors->gradient_bytes, factors->bytes});
   links_.look();
 }
 

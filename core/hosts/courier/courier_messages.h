@@ -114,6 +114,14 @@ struct ExchangePace {  // of a step on the host, once a second
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(host, exchange_seconds)
 };
+struct FactorsChosen {  // once in a stage that sends factors of gradients (step/factor_exchange.h)
+  static constexpr std::string_view name = "factors";
+  uint64_t parameters = 0, gradient_bytes = 0;
+  uint64_t bytes = 0;  // of the factors of an EST
+
+  static constexpr bool is_complete = true;
+  ESTRAIN_FIELDS(parameters, gradient_bytes, bytes)
+};
 // In JSON an object: {sender: bytes}.
 struct BytesBySender {
   std::map<std::string, uint64_t> bytes;
@@ -191,8 +199,8 @@ using CourierMessage = std::variant<EnterStage, TellShares, StageAborted, RunEnd
                                     LeavesCoordinator, LostHost, CourierFailed, ExchangePace, ReceivedState,
                                     OrphanClaims, Ping, Pong, BulkSent, BulkReceived>;
 // To the owner; to the launcher with the name under "say".
-using OwnerMessage =
-    std::variant<LostHost, CourierFailed, RunEnds, ExchangePace, ReceivedState, ClaimHeard, LinkMeasured>;
+using OwnerMessage = std::variant<LostHost, CourierFailed, RunEnds, ExchangePace, FactorsChosen, ReceivedState,
+                                  ClaimHeard, LinkMeasured>;
 // From the launcher, with the name under "do".
 using LauncherMessage = std::variant<LauncherPlan, ServeAgents, FinishRun>;
 

@@ -33,6 +33,9 @@ class RunningStage : private StepOutbox {
   bool is_aborted() const { return aborted_; }
   std::optional<size_t> index_of(const std::string& host) const;  // of another host of the stage
   int64_t workers_begun() const { return exchange_->workers_begun(); }
+  std::optional<FactorExchange::Summary> take_chosen_factors() {
+    return exchange_ ? exchange_->take_chosen_factors() : std::nullopt;
+  }
   StepExchange::TimeTaken take_pace() { return exchange_ ? exchange_->take_pace() : StepExchange::TimeTaken{}; }
 
   // Workers have rung, or frames have come.

@@ -35,7 +35,9 @@ struct HostPlan {
   std::vector<std::string> devices;
   bool allow_mixed = false, oversubscribe = false;
   double grace_seconds = 0;
-  bool gpus_sum = false;  // GPUs sum the gradients over all hosts: the couriers pass on no sums
+  bool gpus_sum = false;     // GPUs sum the gradients over all hosts: the couriers pass on no sums
+  bool factors = false;      // factors of gradients may be sent in place of sums (core/state/comm/gradient_factors.h)
+  bool all_factors = false;  // even if the network would be faster
 
   int64_t ests() const { return hosts.back().ests().end.value; }
   const HostShare& here() const { return hosts[own]; }
@@ -47,7 +49,7 @@ struct HostPlan {
 
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(stage, step, evaluation_batch, any_processor, clear, hosts, own, devices, allow_mixed, oversubscribe,
-                 grace_seconds, gpus_sum)
+                 grace_seconds, gpus_sum, factors, all_factors)
   // Throws Fault::corrupt if ranges do not follow each other from EST 0 on, or a number is out of bounds.
   void require_sound() const;
 };

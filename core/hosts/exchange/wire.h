@@ -17,6 +17,7 @@ enum Kind : uint32_t {
   // The next kinds belong to a step; number: round_number().
   partial,      // a host's partial sums of the receiver's share, after their presence flags
   sum,          // the sum over all hosts of the sender's share
+  factors,      // factors of gradients of the sender's ESTs (core/state/comm/gradient_factors.h)
   context,      // what the sender's ESTs leave: where a value was non-finite, random streams, losses, digests; EST 0's
                 // host: buffers
   done,         // StepDone: the step is whole on the sender

@@ -29,12 +29,12 @@ size_t rows_of(const HostPlan& plan, size_t host) {
 }  // namespace
 
 GradientSums::GradientSums(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, StepOutbox& outbox,
-                           size_t most)
+                           size_t most, const std::vector<bool>& left_out)
     : memory_(memory),
       plan_(plan),
       parts_(parts),
       outbox_(outbox),
-      pieces_(cut_pieces(parts.parameters(), plan.hosts.size(), most)),
+      pieces_(cut_pieces(parts.parameters(), plan.hosts.size(), most, left_out)),
       own_pieces_(pieces_of(plan.own)),
       finish_(finish_plan(plan)),
       own_(memory, plan, parts) {
@@ -56,6 +56,7 @@ void GradientSums::begin(int64_t step) {
   folded_ = finished_ = summed_ = 0;
   own_.begin();
   is_open_ = true;
+  if (pieces_.empty()) memory_.sums().note_summed(0);
 }
 
 bool GradientSums::fold_piece() {
@@ -145,7 +146,9 @@ bool GradientSums::is_summed(const Piece& piece) const {
 void GradientSums::note_sums() {
   const size_t before = summed_;
   while (summed_ < pieces_.size() && is_summed(pieces_[summed_])) ++summed_;
-  if (summed_ > before) memory_.sums().note_summed(pieces_[summed_ - 1].floats.begin);
+  if (summed_ == before) return;
+  constexpr size_t unit = comm::SumProgress::floats_of_unit;
+  memory_.sums().note_summed(summed_ == pieces_.size() ? 0 : (pieces_[summed_].floats.end + unit - 1) / unit * unit);
 }
 
 void GradientSums::end() {
@@ -168,7 +171,7 @@ PeerSums::PeerSums(size_t rows, const std::vector<const Piece*>& here, std::vect
 
 void PeerSums::lay_out_partials(const std::vector<const Piece*>& here) {
   for (const Piece* piece : here) floats_ += piece->floats.size();
-  partial_floats_.resize(rows_ * floats_);
+  partial_floats_ = std::make_unique_for_overwrite<float[]>(rows_ * floats_);
   if (!here.empty()) presence_.resize(rows_ * (here.back()->parameters_before + here.back()->parameters()));
   Places places;
   for (const Piece* piece : here) {
@@ -197,7 +200,7 @@ void PeerSums::lay_out_sums() {
 }
 
 PieceSource PeerSums::row(size_t row, const Piece& piece) {
-  return {partial_floats_.data() + row * floats_ + piece.floats_before,
+  return {partial_floats_.get() + row * floats_ + piece.floats_before,
           presence_.data() + rows_ * piece.parameters_before + row * piece.parameters()};
 }
 

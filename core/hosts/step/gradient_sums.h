@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "core/hosts/exchange/inflow.h"
@@ -65,7 +66,9 @@ class PeerSums {
   const std::vector<const Piece*> there_;
   size_t floats_ = 0;              // of this host's pieces
   std::vector<uint8_t> presence_;  // of this host's pieces, one piece after another, with a row for each partial sum
-  std::vector<float> partial_floats_;  // [rows][floats_]
+  // [rows][floats_]. Not written before frames arrive: of a large job this memory takes seconds to fill, and the
+  // courier must give signs of life meanwhile.
+  std::unique_ptr<float[]> partial_floats_;
   std::vector<uint8_t> sum_presence_;  // of the arriving sum
   std::vector<float> sum_floats_;
   Inflow partials_, sums_;
@@ -74,9 +77,10 @@ class PeerSums {
 
 class GradientSums {
  public:
-  // `plan`, `parts` and `outbox` outlive this object. A piece has at most `most` floats, which fit a frame.
-  GradientSums(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, StepOutbox& outbox,
-               size_t most);
+  // `plan`, `parts` and `outbox` outlive this object. A piece has at most `most` floats, which fit a frame. `left_out`:
+  // parameters that the workers sum themselves, [parameter]; empty: none.
+  GradientSums(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, StepOutbox& outbox, size_t most,
+               const std::vector<bool>& left_out = {});
 
   // The step after `step` begins; workers may have folded a part of it.
   void begin(int64_t step);

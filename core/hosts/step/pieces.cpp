@@ -28,6 +28,19 @@ void note_parameters(const std::vector<ParameterRange>& parameters, Piece& piece
   piece.last_parameter = static_cast<size_t>(last - parameters.begin());
 }
 
+// The floats between parameters that are left out, the last first.
+std::vector<ParameterRange> runs_of(const std::vector<ParameterRange>& parameters, const std::vector<bool>& left_out) {
+  std::vector<ParameterRange> runs;
+  bool is_open = false;
+  for (size_t i = parameters.size(); i-- > 0;) {
+    const bool is_in = left_out.empty() || !left_out[i];
+    if (is_in && !is_open) runs.push_back({0, parameters[i].end});
+    if (is_in) runs.back().begin = parameters[i].begin;
+    is_open = is_in;
+  }
+  return runs;
+}
+
 constexpr size_t kChunk = 4096;  // floats
 
 // Runs the program over `n` floats at each of `values`. Returns where the bottom of the stack lies then.
@@ -72,22 +85,26 @@ void sum_chunks(const comm::FinishPlan& plan, const std::vector<PieceSource>& so
 
 }  // namespace
 
-std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, size_t hosts, size_t most) {
-  const size_t floats = parameters.empty() ? 0 : parameters.back().end;
-  const size_t count = hosts * pieces_of_host(floats, hosts, most), units = divided_up(floats, kUnit);
-  const auto cut = [&](size_t at) { return std::min(floats, units * at / count * kUnit); };
+std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, size_t hosts, size_t most,
+                              const std::vector<bool>& left_out) {
   std::vector<Piece> pieces, totals(hosts);
-  for (size_t i = 0; i < count; ++i) {
-    Piece piece = totals[i % hosts];
-    piece.owner = i % hosts;
-    piece.floats = {cut(count - 1 - i), cut(count - i)};
-    if (piece.floats.size() == 0) continue;
-    note_parameters(parameters, piece);
-    pieces.push_back(piece);
-    Piece& total = totals[piece.owner];
-    ++total.number;
-    total.floats_before += piece.floats.size();
-    total.parameters_before += piece.parameters();
+  size_t next_owner = 0;
+  for (const ParameterRange& run : runs_of(parameters, left_out)) {
+    const size_t count = hosts * pieces_of_host(run.size(), hosts, most), units = divided_up(run.size(), kUnit);
+    const auto cut = [&](size_t at) { return run.begin + std::min(run.size(), units * at / count * kUnit); };
+    for (size_t i = 0; i < count; ++i) {
+      const size_t owner = next_owner++ % hosts;
+      Piece piece = totals[owner];
+      piece.owner = owner;
+      piece.floats = {cut(count - 1 - i), cut(count - i)};
+      if (piece.floats.size() == 0) continue;
+      note_parameters(parameters, piece);
+      pieces.push_back(piece);
+      Piece& total = totals[owner];
+      ++total.number;
+      total.floats_before += piece.floats.size();
+      total.parameters_before += piece.parameters();
+    }
   }
   return pieces;
 }

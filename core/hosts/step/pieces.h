@@ -23,8 +23,10 @@ struct Piece {
   size_t parameters() const { return last_parameter - first_parameter; }
 };
 
-// `most`: floats of a piece, a multiple of 64. Shares of the hosts differ by at most 64 floats a piece.
-std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, size_t hosts, size_t most);
+// `most`: floats of a piece, a multiple of 64. Shares of the hosts differ by at most 64 floats a piece. `left_out`:
+// parameters in no piece, [parameter]; no piece reaches from before such a parameter to behind it. Empty: none.
+std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, size_t hosts, size_t most,
+                              const std::vector<bool>& left_out = {});
 
 // The functions below sum one piece of the parameters, in the order that a plan states
 // (core/state/comm/sums/reduction_tree.h), a few thousand floats at a time: these stay in a cache.

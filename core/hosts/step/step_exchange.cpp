@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/state/comm/gradient_factors.h"
 #include "core/state/comm/meetings/host_meeting.h"
 #include "core/state/comm/output_mail.h"
 #include "core/state/comm/records/step_record.h"
@@ -31,11 +32,12 @@ StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, StepOutbox& o
     : memory_(memory),
       plan_(std::move(plan)),
       outbox_(outbox),
+      piece_(piece),
       parts_(memory, plan_),
-      contexts_(context, plan_.own, for_each_host([&](size_t host) {
-                  return sizeof(Suspect) + bytes_of(parts_.context(host, plan_.step));
-                }),
-                outbox),
+      factors_(plan_.factors && !plan_.gpus_sum
+                   ? std::optional<FactorExchange>(std::in_place, memory, plan_, parts_, outbox)
+                   : std::nullopt),
+      contexts_(context, plan_.own, for_each_host([&](size_t host) { return context_bytes(host); }), outbox),
       dones_(done, plan_.own, for_each_host([](size_t) { return sizeof(StepDone); }), outbox),
       evaluations_(evaluation, plan_.own, for_each_host([&](size_t host) { return bytes_of(parts_.evaluation(host)); }),
                    outbox),
@@ -47,6 +49,11 @@ StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, StepOutbox& o
   if (plan_.gpus_sum) return;
   sums_.emplace(memory, plan_, parts_, outbox, piece);
   sums_->begin(step_);
+}
+
+size_t StepExchange::context_bytes(size_t host) const {
+  const size_t bytes = sizeof(Suspect) + bytes_of(parts_.context(host, plan_.step));
+  return factors_ ? bytes + factors_->offer_bytes() : bytes;
 }
 
 template <typename BytesOfHost>
@@ -88,6 +95,7 @@ void StepExchange::ask(const comm::HostRequest& request) {
   request_ = request;
   asked_ = MonotonicClock::now();
   if (request.what == HostAsk::sums) {
+    if (factors_) factors_->send_ready();
     if (sums_ && !sums_->is_all_folded())
       throw Error(Fault::bug, "the workers ask for sums of what they have not folded");
     give_context();
@@ -102,6 +110,7 @@ void StepExchange::ask(const comm::HostRequest& request) {
 }
 
 bool StepExchange::work() {
+  if (factors_) factors_->send_ready();
   const bool has_more = sums_ && sums_->fold_piece();
   advance();
   return has_more;
@@ -111,8 +120,12 @@ void StepExchange::give_context() {
   const Suspect suspect = static_cast<Suspect>(memory_.ring().pending().head->suspect);
   std::vector<std::byte> left(sizeof suspect);
   std::memcpy(left.data(), &suspect, sizeof suspect);
-  const std::vector<std::byte> context_bytes = gather(parts_.context(plan_.own, step_));
-  left.insert(left.end(), context_bytes.begin(), context_bytes.end());
+  const std::vector<std::byte> own = gather(parts_.context(plan_.own, step_));
+  left.insert(left.end(), own.begin(), own.end());
+  if (factors_) {
+    const std::vector<std::byte> offers = factors_->offers(waited_seconds_);
+    left.insert(left.end(), offers.begin(), offers.end());
+  }
   contexts_.give(number(), left);
 }
 
@@ -146,12 +159,19 @@ GradientSums& StepExchange::sums_by_couriers() {
   return *sums_;
 }
 
+FactorExchange& StepExchange::factors_by_couriers() {
+  if (!factors_) throw Error(Fault::corrupt, "factors of gradients, where all gradients go as sums");
+  return *factors_;
+}
+
 Inflow& StepExchange::inflow_of(size_t host, uint32_t kind) {
   switch (kind) {
     case partial:
       return sums_by_couriers().partial(host);
     case sum:
       return sums_by_couriers().sum(host);
+    case factors:
+      return factors_by_couriers().from(host);
     case context:
       return contexts_.from(host);
     case done:
@@ -177,7 +197,11 @@ std::span<std::byte> StepExchange::room_for(size_t host, const net::FrameHead& h
 }
 
 void StepExchange::received(size_t host, const net::FrameHead& head) {
-  inflow_of(host, head.kind).received(head);
+  if (head.kind == factors) {
+    factors_by_couriers().received(host, head);
+  } else {
+    inflow_of(host, head.kind).received(head);
+  }
   if (head.kind != exchange_id) begun_[host] = true;
   if (head.kind == sum) sums_->received_sum(host);
   advance();
@@ -201,8 +225,9 @@ void StepExchange::advance() {
 }
 
 void StepExchange::take_sums() {
-  if ((sums_ && !sums_->complete()) || !contexts_.complete()) return;
+  if ((sums_ && !sums_->complete()) || (factors_ && !factors_->complete()) || !contexts_.complete()) return;
   if (sums_) sums_->end();
+  if (factors_) factors_->end();
   for_each_other([&](size_t host) {
     const std::span<const std::byte> bytes = contexts_.of(host);
     Suspect suspect = 0;
@@ -211,8 +236,21 @@ void StepExchange::take_sums() {
     scatter(bytes.subspan(sizeof suspect), parts_.context(host, step_));
     begun_[host] = true;
   });
+  if (factors_ && step_ == plan_.step + comm::kStepsBeforeFactors - 1) choose_factors();
   contexts_.begin_anew();
   answer();
+}
+
+// This host has not told yet that the step is whole here. So no host is at the next step, and no frame of the next step
+// is under way.
+void StepExchange::choose_factors() {
+  std::vector<std::span<const std::byte>> offers;
+  for (size_t host = 0; host < plan_.hosts.size(); ++host)
+    offers.push_back(contexts_.of(host).last(factors_->offer_bytes()));
+  factors_->choose(offers);
+  const FactorExchange::Summary chosen = factors_->summary();
+  if (chosen.parameters > 0) chosen_factors_ = chosen;
+  sums_.emplace(memory_, plan_, parts_, outbox_, piece_, factors_->chosen());
 }
 
 void StepExchange::check_bits(size_t host) const {
@@ -232,6 +270,7 @@ void StepExchange::take_commit() {
   memory_.sums().begin_step(plan_.here().workers.size());
   ++step_;
   if (sums_) sums_->begin(step_);
+  if (factors_) factors_->begin(step_);
   answer();
 }
 
@@ -268,8 +307,10 @@ void StepExchange::take_exchange_id() {
 void StepExchange::answer() {
   const comm::HostRequest request = std::exchange(request_, {});
   if (request.what == HostAsk::sums) {
+    const Nanoseconds waited = MonotonicClock::now() - asked_;
     ++pace_.exchanges;
-    pace_.ns += (MonotonicClock::now() - asked_).count();
+    pace_.ns += waited.count();
+    waited_seconds_ = seconds(waited).count();
   }
   memory_.hosts().answer(request);
 }

@@ -13,6 +13,9 @@
 // results of an evaluation reach all hosts along other hosts (all_gather.h), and so does the mail behind these results.
 // They go to shared memory when all have arrived.
 //
+// Gradients that are products of much smaller factors may go as these factors, from a stage's fourth step on
+// (factor_exchange.h): workers then compute the sums of these gradients on each host.
+//
 // If the GPUs of all hosts sum the gradients (HostPlan::gpus_sum), the workers write the sums to shared memory, and the
 // request for sums brings the ESTs' results alone. Before the stage's first step the GPUs' workers get the id by which
 // they meet.
@@ -30,6 +33,7 @@
 #include "core/hosts/exchange/shared_parts.h"
 #include "core/hosts/exchange/wire.h"
 #include "core/hosts/step/all_gather.h"
+#include "core/hosts/step/factor_exchange.h"
 #include "core/hosts/step/gradient_sums.h"
 #include "core/state/comm/job_memory.h"
 
@@ -67,6 +71,9 @@ class StepExchange {
   };
   TimeTaken take_pace() { return std::exchange(pace_, {}); }  // since the last call
 
+  // The first call after the choice returns what was chosen, if any gradient was.
+  std::optional<FactorExchange::Summary> take_chosen_factors() { return std::exchange(chosen_factors_, {}); }
+
   // Returns the number of remote workers in the stage: a worker counts once a frame of a step has arrived of its host.
   int64_t workers_begun() const;
 
@@ -78,15 +85,18 @@ class StepExchange {
   void for_each_other(Take&& take) const;
 
   int64_t due_step(uint32_t kind) const;
-  GradientSums& sums_by_couriers();  // throws Fault::corrupt if the GPUs sum
+  GradientSums& sums_by_couriers();       // throws Fault::corrupt if the GPUs sum
+  FactorExchange& factors_by_couriers();  // throws Fault::corrupt if all gradients go as sums
   Inflow& inflow_of(size_t host, uint32_t kind);
   uint64_t number() const;
 
+  size_t context_bytes(size_t host) const;
   void give_context();
   void give_done();
   StepDone said_by(size_t host) const;
   void advance();
   void take_sums();
+  void choose_factors();
   void check_bits(size_t host) const;  // throws
   void take_commit();
   void take_evaluation();
@@ -99,8 +109,10 @@ class StepExchange {
   comm::JobMemory& memory_;
   const HostPlan plan_;
   StepOutbox& outbox_;
+  const size_t piece_;  // floats
   SharedParts parts_;
-  std::optional<GradientSums> sums_;  // nothing: the GPUs sum
+  std::optional<GradientSums> sums_;       // nothing: the GPUs sum
+  std::optional<FactorExchange> factors_;  // nothing: all gradients go as sums
   AllGather contexts_, dones_, evaluations_, exchange_ids_;
   std::deque<AllGather> mails_;  // of rounds with even and with odd numbers; none: the job has no mail
   std::vector<bool> begun_;      // [host]: something of a step of the host has arrived
@@ -109,6 +121,8 @@ class StepExchange {
   uint64_t mail_round_ = 0;  // of the request; 0: the results
   MonotonicTime asked_{};
   TimeTaken pace_;
+  double waited_seconds_ = 0;  // for the sums of the step before
+  std::optional<FactorExchange::Summary> chosen_factors_;
 };
 
 }  // namespace estrain::hosts

@@ -25,6 +25,8 @@ constexpr EnumName<CudaGraphs> cuda_graphs_names[] = {{CudaGraphs::off, "off"}, 
 constexpr EnumName<Exchange> exchange_names[] = {{Exchange::automatic, "auto"}, {Exchange::host, "host"}};
 constexpr EnumName<StateMemory> state_names[] = {{StateMemory::device, "device"}, {StateMemory::host, "host"}};
 constexpr EnumName<Secrecy> secrecy_names[] = {{Secrecy::all, "all"}, {Secrecy::control, "control"}};
+constexpr EnumName<SendFactors> send_factors_names[] = {
+    {SendFactors::automatic, "auto"}, {SendFactors::always, "always"}, {SendFactors::never, "never"}};
 constexpr EnumName<TokenType> token_type_names[] = {{TokenType::u16, "uint16"}, {TokenType::u32, "uint32"}};
 constexpr EnumName<ImageOrder> image_order_names[] = {
     {ImageOrder::automatic, "auto"}, {ImageOrder::nchw, "nchw"}, {ImageOrder::nhwc, "nhwc"}};
@@ -96,6 +98,10 @@ std::span<const EnumName<StateMemory>> enum_names() {
 template <>
 std::span<const EnumName<Secrecy>> enum_names() {
   return secrecy_names;
+}
+template <>
+std::span<const EnumName<SendFactors>> enum_names() {
+  return send_factors_names;
 }
 template <>
 std::span<const EnumName<DataFormat>> enum_names() {
@@ -183,6 +189,7 @@ std::string_view to_string(CudaGraphs value) { return name_of(value); }
 std::string_view to_string(Exchange value) { return name_of(value); }
 std::string_view to_string(StateMemory value) { return name_of(value); }
 std::string_view to_string(Secrecy value) { return name_of(value); }
+std::string_view to_string(SendFactors value) { return name_of(value); }
 std::string_view to_string(DataFormat value) { return name_of(value); }
 std::string_view to_string(TokenType value) { return name_of(value); }
 std::string_view to_string(ImageOrder value) { return name_of(value); }

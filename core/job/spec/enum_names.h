@@ -36,6 +36,8 @@ std::span<const EnumName<StateMemory>> enum_names();
 template <>
 std::span<const EnumName<Secrecy>> enum_names();
 template <>
+std::span<const EnumName<SendFactors>> enum_names();
+template <>
 std::span<const EnumName<DataFormat>> enum_names();
 template <>
 std::span<const EnumName<TokenType>> enum_names();
@@ -83,6 +85,7 @@ std::string_view to_string(CudaGraphs value);
 std::string_view to_string(Exchange value);
 std::string_view to_string(StateMemory value);
 std::string_view to_string(Secrecy value);
+std::string_view to_string(SendFactors value);
 std::string_view to_string(DataFormat value);
 std::string_view to_string(TokenType value);
 std::string_view to_string(ImageOrder value);

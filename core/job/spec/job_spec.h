@@ -24,6 +24,7 @@ enum class CudaGraphs { off, automatic };
 enum class Exchange { automatic, host };
 enum class StateMemory { device, host };
 enum class Secrecy { all, control };
+enum class SendFactors { automatic, always, never };
 enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset, voc, python };
 enum class TokenType { u16, u32 };
 enum class ImageOrder { automatic, nchw, nhwc };
@@ -249,6 +250,7 @@ struct AuditSection {
 struct NetworkSection {
   Secrecy secrecy = Secrecy::all;  // control: workers' data goes in clear, between hosts that proved the key
   std::string interface;           // the interface between hosts ("eth0"); empty: the system chooses
+  SendFactors factors = SendFactors::automatic;  // of gradients, where these are smaller
 
   bool operator==(const NetworkSection&) const = default;
 };

@@ -171,10 +171,12 @@ GradientSlot GradientSlots::operator[](int64_t slot) const {
           memory_.at<uint8_t>(words_.presence + number * static_cast<uint64_t>(words_.parameters))};
 }
 
-void GradientSlots::release_from(int64_t first) {
-  const uint64_t offset = words_.gradients + static_cast<uint64_t>(first) * words_.gradient_bytes;
-  const uint64_t end = words_.gradients + static_cast<uint64_t>(words_.ests) * words_.gradient_bytes;
-  memory_.release(offset, end);
+void GradientSlots::release(int64_t first, int64_t end) {
+  if (first >= end) return;
+  const auto offset = [this](int64_t slot) {
+    return words_.gradients + static_cast<uint64_t>(slot) * words_.gradient_bytes;
+  };
+  memory_.release(offset(first), offset(end));
 }
 
 void StageGate::open() {

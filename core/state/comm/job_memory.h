@@ -140,8 +140,8 @@ class GradientSlots {
 
   GradientSlot operator[](int64_t slot) const;
   float* norms() const { return memory_.at<float>(words_.norms); }  // [parameters]: of the summed gradients
-  // Gives back the memory of the slots from `first` on; these slots read as zero from now on.
-  void release_from(int64_t first);
+  // Gives back the memory of slots [first, end); these slots read as zero from now on.
+  void release(int64_t first, int64_t end);
 
  private:
   SharedMapping& memory_;

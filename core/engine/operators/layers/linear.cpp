@@ -1,6 +1,8 @@
 // Linear layers, y = x W^T + b, as one operator with its own derivative (kernels/portable/gemm.h). LibTorch composes
 // linear layers of views, a product and a sum; the order of operations of each element is the same here.
 
+#include "core/engine/operators/layers/linear.h"
+
 #include <ATen/ops/linear_native.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/sum.h>
@@ -127,6 +129,13 @@ Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Ten
 }
 
 }  // namespace
+
+Tensor input_of_linear(torch::autograd::Node& node) {
+  auto* const linear = dynamic_cast<torch::autograd::CppNode<LinearFunction>*>(&node);
+  return linear == nullptr ? Tensor() : linear->ctx_.get_saved_variables()[0];
+}
+
+Tensor weight_gradient_of_linear(const Tensor& dy, const Tensor& x) { return weight_gradient(dy, x); }
 
 void register_linear(OperatorRegistry& registry) { registry.replace_above_autograd("linear", operators::linear); }
 

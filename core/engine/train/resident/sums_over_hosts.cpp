@@ -34,7 +34,7 @@ SumsOverHosts::SumsOverHosts(Workplace& place, const StageOrder& order)
       tick_(new_floats(1, place.device)),
       pulse_(place.memory.pulse(order.rank())) {
   plan_foreign_sums();
-  // No stage releases the memory of slot 0 (GradientSlots::release_from), which may therefore be page-locked.
+  // No stage releases the memory of slot 0 (GradientSlots::release), which may therefore be page-locked.
   place.device.expect_copies(reinterpret_cast<std::byte*>(place.memory.gradients()[0].values),
                              place.job.places().model.parameters_bytes());
 }

@@ -147,6 +147,7 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
       finished_(place.memory.meetings().finished(), place.memory, order) {
   if (has_other_hosts_ && !on_devices_)
     folded_.emplace(place.job.places().model, place.memory, order.worker, place.courier);
+  if (has_other_hosts_ && order.beyond->factors) factors_.emplace(place, order);
 }
 
 bool SharedCarrier::carries_on() const { return !stands_in_ || place_.memory.commit().looks_closely(); }
@@ -157,6 +158,7 @@ bool SharedCarrier::begin_step(Step step) {
   updater_.begin_step(step);
   squares_.begin_step();
   if (folded_) folded_->begin_step();
+  if (factors_) factors_->begin_step(step);
   if (on_devices_) on_devices_->begin_step();
   return true;
 }
@@ -172,6 +174,12 @@ bool SharedCarrier::wait_writable() {
 
 est::GradientSink SharedCarrier::sink(size_t arrival) {
   est::GradientSink folds = folding_sink(arrival);
+  if (factors_ && factors_->makes_offers(arrival)) {
+    folds = [this, folds = std::move(folds)](size_t parameter, const float* gradient) {
+      factors_->offer(parameter, gradient);
+      folds(parameter, gradient);
+    };
+  }
   if (!squares_.measures()) return folds;
   return [this, folds = std::move(folds)](size_t parameter, const float* gradient) {
     if (gradient != nullptr) squares_.add_est(gradient, place_.job.places().model.elements(parameter));
@@ -193,7 +201,12 @@ est::GradientSink SharedCarrier::folding_sink(size_t arrival) {
 }
 
 void SharedCarrier::backward(size_t arrival, const torch::Tensor& loss) {
-  if (!on_devices_) return place_.hooks.backward(loss, sink(arrival));
+  if (!on_devices_) {
+    if (factors_) factors_->watch(arrival, loss);
+    place_.hooks.backward(loss, sink(arrival));
+    if (factors_) factors_->end_pass(arrival);
+    return;
+  }
   place_.hooks.backward_on_device(loss, [this, arrival](size_t parameter, const torch::Tensor& gradient) {
     on_devices_->fold(arrival, parameter, gradient);
   });
@@ -227,7 +240,7 @@ int64_t SharedCarrier::pass() {
 bool SharedCarrier::finish() {
   if (updater_.in_hooks()) return true;
   if (on_devices_ && !on_devices_->are_whole()) return false;
-  return gathered_.meet([this] { ask_for_sums(); }) && wait_weights() &&
+  return gathered_.meet([this] { ask_for_sums(); }) && wait_weights() && (!factors_ || factors_->sum_all()) &&
          updater_.update_all({[this](size_t begin) { return wait_summed(begin); }, [this] { return summed_.meet(); }});
 }
 

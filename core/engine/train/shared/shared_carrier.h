@@ -14,6 +14,7 @@
 #include "core/engine/train/carrier/carrier.h"
 #include "core/engine/train/carrier/step_commit.h"
 #include "core/engine/train/job/meeting.h"
+#include "core/engine/train/shared/factored_sums.h"
 #include "core/engine/train/shared/gradient_store.h"
 #include "core/engine/train/shared/updater.h"
 #include "core/engine/train/state/model_places.h"
@@ -100,7 +101,8 @@ class SharedCarrier : public Carrier {
   GradientStore gradients_;
   GradientSquares squares_;
   const std::unique_ptr<DeviceSums> on_devices_;
-  std::optional<FoldProgress> folded_;  // only with other hosts, without on_devices_
+  std::optional<FoldProgress> folded_;   // only with other hosts, without on_devices_
+  std::optional<FactoredSums> factors_;  // only if hosts may send factors of gradients
   Updater updater_;
   StepCommit commit_;
   comm::WorkerPulse& pulse_;

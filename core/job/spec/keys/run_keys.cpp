@@ -204,6 +204,14 @@ std::vector<SpecKey<JobSpec>> run_keys() {
           .means("The network interface by which the hosts of a job reach each other, such as \"eth0\"; \"\": as the "
                  "system chooses. Agents that start before the run take --interface."),
 
+      ESTRAIN_KEY(network.factors)
+          .not_in_bits()
+          .means("Whether hosts send, in place of the gradient of a dense layer or an embedding, the two factors whose "
+                 "product the gradient is; each host computes the product itself, with the same bits. \"auto\": where "
+                 "the factors have less than half of the bytes, and the products take less time than the network; "
+                 "\"always\": where they have less than half of the bytes; \"never\". Only for workers on the CPU, and "
+                 "for models other than modules in Python."),
+
       ESTRAIN_KEY(logging.every_seconds)
           .above(0)
           .max(kMostSeconds)

@@ -298,4 +298,9 @@ SumOverHosts sum_over_hosts(const spec::JobSpec& spec, const Devices& devices) {
   return spec.network.secrecy == spec::Secrecy::control ? SumOverHosts::by_gpus : SumOverHosts::in_secret;
 }
 
+bool may_send_factors(const spec::JobSpec& spec, const Devices& devices) {
+  return spec.network.factors != spec::SendFactors::never && !spec.model.is_python() &&
+         std::ranges::none_of(devices, &Device::is_gpu);
+}
+
 }  // namespace estrain::launch

@@ -87,5 +87,8 @@ enum class SumOverHosts {
   in_secret,    // by the couriers: the GPUs could, but NCCL does not encrypt (network.secrecy)
 };
 SumOverHosts sum_over_hosts(const spec::JobSpec& spec, const Devices& devices);
+// Returns whether hosts may send factors of gradients (core/state/comm/gradient_factors.h): the gradients are in the
+// memory of the hosts, and each mini-batch has the same graph.
+bool may_send_factors(const spec::JobSpec& spec, const Devices& devices);
 
 }  // namespace estrain::launch

@@ -50,11 +50,13 @@ uint64_t workers_here(const CheckedJob& job) {
   return unsigned_of(std::ranges::count_if(job.devices, [&](const auto& share) { return is_here(job, share); }));
 }
 
-// Returns the slots for the folds of the workers on this host: the largest heights of their stacks.
+// Returns the slots for the folds of the workers on this host: the largest heights of their stacks. Over several hosts
+// factors of gradients take up to one slot more.
 int64_t gradient_slots(const CheckedJob& job) {
   const comm::SumOrder order =
       job.spec.job.determinism == spec::Determinism::d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree;
-  int64_t slots = 0;
+  const bool has_other_hosts = workers_here(job) < job.devices.size();
+  int64_t slots = has_other_hosts && may_send_factors(job.spec, devices_of(job.devices)) ? 1 : 0;
   const std::vector<EstRange> ranges = placement::place_ests(job.devices, job.spec.job.ests);
   for (size_t worker = 0; worker < ranges.size(); ++worker) {
     if (is_here(job, job.devices[worker])) slots += comm::plan_fold(order, job.spec.job.ests, ranges[worker]).buffers;

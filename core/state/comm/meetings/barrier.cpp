@@ -18,8 +18,9 @@ bool Barrier::wait(uint32_t generation) {
   return true;
 }
 
-std::array<BarrierWords*, 6> MeetingPlaces::all() {
-  return {&words_.gathered, &words_.summed, &words_.finished, &words_.evaluated_by_all, &words_.saved, &words_.audited};
+std::array<BarrierWords*, 7> MeetingPlaces::all() {
+  return {&words_.gathered,         &words_.summed, &words_.multiplied, &words_.finished,
+          &words_.evaluated_by_all, &words_.saved,  &words_.audited};
 }
 
 void MeetingPlaces::open() {
@@ -38,6 +39,7 @@ void MeetingPlaces::wake_all() {
 void MeetingPlaces::clear_claims() {
   words_.next_sum.store(0);
   words_.next_update.store(0);
+  words_.next_factor.store(0);
 }
 
 void MeetingPlaces::set_exchange_id(const ExchangeId& id) {

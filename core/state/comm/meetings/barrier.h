@@ -61,7 +61,8 @@ class MeetingPlaces {
 
   BarrierWords& gathered() { return words_.gathered; }  // all partial sums of the step are written
   BarrierWords& summed() { return words_.summed; }      // with clipping: all gradients are summed, their norms known
-  BarrierWords& finished() { return words_.finished; }  // all pieces are updated
+  BarrierWords& multiplied() { return words_.multiplied; }       // the sums of gradients sent as factors are complete
+  BarrierWords& finished() { return words_.finished; }           // all pieces are updated
   BarrierWords& evaluated() { return words_.evaluated_by_all; }  // all batches of an evaluation are done
   BarrierWords& saved() { return words_.saved; }                 // the state of GPUs is in shared memory
   BarrierWords& audited() { return words_.audited; }             // an audit's digests are noted
@@ -69,6 +70,7 @@ class MeetingPlaces {
   // Returns the next unclaimed piece.
   uint32_t claim_sum() { return words_.next_sum.fetch_add(1); }
   uint32_t claim_update() { return words_.next_update.fetch_add(1); }
+  uint32_t claim_factor() { return words_.next_factor.fetch_add(1); }
   void clear_claims();
 
   void set_exchange_id(const ExchangeId& id);
@@ -89,7 +91,7 @@ class MeetingPlaces {
   friend class StageControl;
   void open();
   void wake_all();
-  std::array<BarrierWords*, 6> all();
+  std::array<BarrierWords*, 7> all();
 
   MemoryHeader& words_;
 };

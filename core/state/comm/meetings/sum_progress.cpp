@@ -41,11 +41,39 @@ void SumProgress::note_summed(size_t begin) {
   wake_all();
 }
 
-void SumProgress::begin_step(size_t workers) {
-  words_.summed_from.store(kNothing);
-  for (size_t worker = 0; worker < workers; ++worker) folded_[worker].parameters.store(0);
+void SumProgress::note_factors(WorkerRank worker, uint32_t factors) {
+  folded_[worker.value].factors.store(factors, std::memory_order_release);
 }
 
-void SumProgress::wake_all() { futex_wake_all(words_.summed_from); }
+uint32_t SumProgress::factors_of(size_t worker) const {
+  return folded_[worker].factors.load(std::memory_order_acquire);
+}
+
+bool SumProgress::wait_factors() {
+  while (words_.factors_arrived.load(std::memory_order_acquire) == 0) {
+    if (words_.abort.load() != 0) return false;
+    futex_wait(words_.factors_arrived, 0, glance);
+  }
+  return true;
+}
+
+void SumProgress::note_factors_arrived() {
+  words_.factors_arrived.store(1, std::memory_order_release);
+  futex_wake_all(words_.factors_arrived);
+}
+
+void SumProgress::begin_step(size_t workers) {
+  words_.summed_from.store(kNothing);
+  words_.factors_arrived.store(0);
+  for (size_t worker = 0; worker < workers; ++worker) {
+    folded_[worker].parameters.store(0);
+    folded_[worker].factors.store(0);
+  }
+}
+
+void SumProgress::wake_all() {
+  futex_wake_all(words_.summed_from);
+  futex_wake_all(words_.factors_arrived);
+}
 
 }  // namespace estrain::comm

@@ -6,6 +6,9 @@
 //            the last parameter back, as a backward pass completes the gradients
 //   summed   the place from which on gradient slot 0 holds sums, in units of floats_of_unit from the start of the slot;
 //            the sums reach to the slot's end
+//   factors  of each worker: factors written (gradient_factors.h), EST by EST, in each from the last chosen parameter
+//   to the
+//            first; and whether the factors of all other hosts have arrived
 //
 // 1. During a step, only the worker writes the worker's word: first the partial sums, then the word (release). The
 //    courier reads the word first (acquire). `summed` works the same way: the courier writes, all workers read.
@@ -33,9 +36,15 @@ class SumProgress {
   // Sleeps until the sums from float `begin` on are ready. False on abort.
   bool wait_summed(size_t begin);
 
+  void note_factors(WorkerRank worker, uint32_t factors);
+  // Sleeps until the factors of all other hosts have arrived. False on abort.
+  bool wait_factors();
+
   // The courier's. How many parameters all of the host's workers have folded.
   uint32_t folded_by_all(size_t workers) const;
   void note_summed(size_t begin);  // a multiple of floats_of_unit
+  uint32_t factors_of(size_t worker) const;
+  void note_factors_arrived();
   void begin_step(size_t workers);
 
  private:

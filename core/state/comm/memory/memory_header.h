@@ -19,9 +19,10 @@ struct BarrierWords {
   std::atomic<uint32_t> generation;
 };
 
-// The number of parameters whose gradients a worker has folded (sum_progress.h).
+// What a worker has folded in the step under way (sum_progress.h).
 struct alignas(64) FoldedWord {
-  std::atomic<uint32_t> parameters;
+  std::atomic<uint32_t> parameters;  // whose gradients
+  std::atomic<uint32_t> factors;     // written: of the worker's first EST, then of the second, …
 };
 
 struct MemoryHeader {
@@ -68,6 +69,7 @@ struct MemoryHeader {
   // barrier.h: MeetingPlaces
   alignas(64) BarrierWords gathered;
   alignas(64) BarrierWords summed;
+  alignas(64) BarrierWords multiplied;
   alignas(64) BarrierWords finished;
   alignas(64) BarrierWords evaluated_by_all;
   alignas(64) BarrierWords saved;
@@ -81,11 +83,13 @@ struct MemoryHeader {
   std::atomic<int64_t> agreed;
   // sum_progress.h
   alignas(64) std::atomic<uint32_t> summed_from;
+  std::atomic<uint32_t> factors_arrived;
   // barrier.h: MeetingPlaces
   alignas(64) std::atomic<uint32_t> exchange_ready;
   std::array<std::byte, 128> exchange_id;
   alignas(64) std::atomic<uint32_t> next_sum;
   alignas(64) std::atomic<uint32_t> next_update;
+  alignas(64) std::atomic<uint32_t> next_factor;
   // audit_board.h
   alignas(64) std::atomic<int64_t> audits;
   std::atomic<int64_t> audited_step;

@@ -23,8 +23,9 @@ struct BeyondHost {
   bool records = false;                    // a scribe reads the records and holds of this host, the coordinator's
   std::vector<EstRange> ranges = {};       // of the workers of all hosts, in rank order
   std::vector<int64_t> host_workers = {};  // number of workers on each host, in rank order
+  bool factors = false;                    // hosts may send factors of gradients (gradient_factors.h)
 
-  ESTRAIN_FIELDS(stage, first_worker, workers, records, ranges, host_workers)
+  ESTRAIN_FIELDS(stage, first_worker, workers, records, ranges, host_workers, factors)
 };
 
 // Train a stage.

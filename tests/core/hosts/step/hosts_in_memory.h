@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ inline constexpr size_t kParameters = std::size(kSizes), kGeneratorBytes = 24;
 inline constexpr size_t kFloatsOfPiece = 128;  // so hosts and parameters have several pieces
 
 checkpoint::Manifest manifest(int64_t ests);
-HostPlan plan_of(const Split& split, size_t own, int64_t step, bool gpus_sum = false);
+enum class Sums { by_couriers, by_gpus, with_factors, with_all_factors };
+HostPlan plan_of(const Split& split, size_t own, int64_t step, Sums sums = Sums::by_couriers);
 // The first float of a parameter in a gradient slot, and the bytes of its floats.
 size_t offset_of(size_t parameter);
 inline size_t bytes_of_parameter(size_t parameter) { return static_cast<size_t>(kSizes[parameter]) * sizeof(float); }
@@ -41,11 +43,8 @@ struct Sent {
 // A host; sent frames wait in `to[host]`.
 class Host : public StepOutbox {
  public:
-  Host(const Split& split, size_t own, int64_t step, int64_t samples, bool gpus_sum = false)
-      : plan(plan_of(split, own, step, gpus_sum)),
-        manifest_(manifest(plan.ests())),
-        memory(fd_.get()),
-        to(split.size()) {
+  Host(const Split& split, size_t own, int64_t step, int64_t samples, Sums sums = Sums::by_couriers)
+      : plan(plan_of(split, own, step, sums)), manifest_(manifest(plan.ests())), memory(fd_.get()), to(split.size()) {
     comm::MemoryPlan wanted;
     wanted.manifest = manifest_.to_json();
     wanted.state_bytes = manifest_.layout.bytes;
@@ -96,10 +95,10 @@ class Host : public StepOutbox {
 
 class Hosts {
  public:
-  Hosts(const Split& split, uint64_t seed, int64_t step = 0, int64_t samples = 0, bool gpus_sum = false)
+  Hosts(const Split& split, uint64_t seed, int64_t step = 0, int64_t samples = 0, Sums sums = Sums::by_couriers)
       : random(seed) {
     for (size_t host = 0; host < split.size(); ++host)
-      all.push_back(std::make_unique<Host>(split, host, step, samples, gpus_sum));
+      all.push_back(std::make_unique<Host>(split, host, step, samples, sums));
   }
 
   Host& operator[](size_t host) { return *all[host]; }
@@ -208,7 +207,10 @@ Presence random_presence(int64_t ests, std::mt19937_64& random);
 Presence all_present(int64_t ests);
 
 // Has all hosts train a step up to the answer for its sums, and checks the sums and the contexts on each.
-void train_step(Hosts& hosts, int64_t step);
+// `before_asking` is called for each host when its workers have folded, and `skip`: the parameter whose sum is not the
+// couriers'.
+void train_step(Hosts& hosts, int64_t step, const std::function<void(Host&)>& before_asking = nullptr,
+                std::optional<size_t> skip = std::nullopt);
 // Has all hosts ask for the sums of a step in which their GPUs have summed. Checks the contexts on each.
 void pass_on_contexts(Hosts& hosts, int64_t step);
 // The sum of parameter `i` on this host has the bits of `expected`.

@@ -43,6 +43,28 @@ TEST_CASE("pieces cover every float once, from the last to the first, and hosts 
   }
 }
 
+TEST_CASE("parameters that are left out are in no piece, and no piece reaches over one") {
+  const std::vector<ParameterRange> parameters = parameters_of(kCutSizes);
+  const std::vector<bool> left_out = {false, false, true, true, false, false, true};
+  for (const size_t hosts : {1, 2, 3, 7}) {
+    CAPTURE(hosts);
+    std::vector<size_t> covered(parameters.back().end);
+    for (const Piece& piece : cut_pieces(parameters, hosts, 128, left_out)) {
+      CHECK(piece.owner < hosts);
+      CHECK(piece.floats.begin % 64 == 0);
+      for (size_t at = piece.floats.begin; at < piece.floats.end; ++at) ++covered[at];
+      for (size_t i = piece.first_parameter; i < piece.last_parameter; ++i) CHECK(!left_out[i]);
+    }
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      CAPTURE(i);
+      const auto begin = covered.begin() + static_cast<ptrdiff_t>(parameters[i].begin);
+      const auto end = covered.begin() + static_cast<ptrdiff_t>(parameters[i].end);
+      CHECK(std::all_of(begin, end, [&](size_t times) { return times == (left_out[i] ? 0 : 1); }));
+    }
+  }
+  CHECK(cut_pieces(parameters, 2, 128, std::vector<bool>(parameters.size(), true)).empty());
+}
+
 TEST_CASE("a piece names the parameters that have floats in it") {
   const std::vector<ParameterRange> parameters = parameters_of(kCutSizes);
   for (const Piece& piece : cut_pieces(parameters, 3, 128)) {

@@ -195,7 +195,7 @@ comm::ExchangeId id_of(size_t host) {
 TEST_CASE("the id by which GPUs meet is the first host's on every host, and no host has begun by it") {
   for (const size_t count : {2, 3, 6}) {
     CAPTURE(count);
-    Hosts hosts(Split(count, std::vector<int64_t>{1}), count, 5, 0, true);
+    Hosts hosts(Split(count, std::vector<int64_t>{1}), count, 5, 0, Sums::by_gpus);
     for (const auto& host : hosts.all) {
       host->memory.meetings().offer_exchange_id(id_of(host->plan.own));
       if (host->plan.own + 1 < count) host->ask(comm::HostAsk::exchange, 5);
@@ -214,7 +214,7 @@ TEST_CASE("the id by which GPUs meet is the first host's on every host, and no h
 
 TEST_CASE("where the GPUs sum, hosts tell each other the results of ESTs, and no sums") {
   for (const Split& split : {Split{{1}, {1}}, Split{{3, 2}, {1, 1}}, Split{{1}, {2}, {1, 1}, {1}, {1}}}) {
-    Hosts hosts(split, 7, 0, 0, true);
+    Hosts hosts(split, 7, 0, 0, Sums::by_gpus);
     for (int64_t step = 0; step < 3; ++step) {
       hosts[0].memory.gradients()[0].values[0] = 42;
       pass_on_contexts(hosts, step);

@@ -108,7 +108,7 @@ TEST_CASE("gradient slots start at whole cache lines and do not overlap, nor do 
   }
 }
 
-TEST_CASE("released gradient slots give their memory back and read as zero; those below stay") {
+TEST_CASE("released gradient slots give their memory back and read as zero; all others stay") {
   CompleteMemory built;
   GradientSlots slots = built.memory.gradients();
   const auto allocated = [&] {
@@ -118,13 +118,17 @@ TEST_CASE("released gradient slots give their memory back and read as zero; thos
   };
   for (int64_t slot = 0; slot < 3; ++slot) std::fill_n(slots[slot].values, 1025, 1.0f);
   const auto before = allocated();
-  slots.release_from(1);
+  slots.release(1, 3);
   CHECK(allocated() <= before - 2 * 2 * 4096 / 512);  // two slots of two pages each
   CHECK(slots[0].values[1024] == 1.0f);
   CHECK(slots[1].values[0] == 0.0f);
   CHECK(slots[2].values[1024] == 0.0f);
-  slots.release_from(3);  // nothing stands there
+  slots.release(3, 3);  // nothing stands there
   CHECK(slots[0].values[0] == 1.0f);
+  slots[2].values[1024] = 2.0f;
+  slots.release(1, 2);
+  slots.release(2, 1);
+  CHECK(slots[2].values[1024] == 2.0f);
 }
 
 }  // namespace

@@ -53,6 +53,8 @@ Json Hosts::plan() const {
           {"clear", run_.spec.network.secrecy == spec::Secrecy::control},
           {"own", 0},
           {"gpus_sum", sums() == SumOverHosts::by_gpus},
+          {"factors", may_send_factors(run_.spec, devices_of(devices_in_force(run_.job)))},
+          {"all_factors", run_.spec.network.factors == spec::SendFactors::always},
           {"hosts", hosts}};
 }
 
@@ -101,6 +103,7 @@ void Hosts::place(size_t index, comm::RunStage& order) const {
   if (others().empty()) return;
   order.beyond =
       comm::BeyondHost{links_.stage, static_cast<int64_t>(first), static_cast<int64_t>(workers.size()), host == own()};
+  order.beyond->factors = may_send_factors(run_.spec, devices_of(devices_in_force(run_.job)));
   for (size_t i = 0; i < workers.size() && order.exchanges; ++i) {
     if (i == 0 || workers[i].device.host != workers[i - 1].device.host) order.beyond->host_workers.push_back(0);
     ++order.beyond->host_workers.back();
@@ -116,6 +119,10 @@ std::optional<decisions::Event> Hosts::hear() {
   const std::string say = said.value("say", ""), host = said.value("host", "");
   if (say == "link" || say == "pace") note_link(host, said);
   if (say == "received_state") note_state(host, said);
+  if (say == "factors")
+    run_.journal.log("factors", {{"parameters", said.at("parameters")},
+                                 {"gradient_bytes", said.at("gradient_bytes")},
+                                 {"bytes", said.at("bytes")}});
   if (say == "host_lost") lose(host, said.value("why", ""));
   if (say != "error") return std::nullopt;
   left_to_others_ |= said.value("gives_up", false);

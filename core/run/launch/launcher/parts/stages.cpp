@@ -105,13 +105,15 @@ void Stages::start(int64_t exchange) {
         "is for networks with network.secrecy = \"control\"");
 }
 
-// Releases the memory of gradient slots which the stage's workers do not fold into.
+// Releases the memory of gradient slots which the stage's workers do not fold into. The stage may be under way. Over
+// several hosts the last slot may have factors of gradients (core/state/comm/gradient_factors.h).
 void Stages::release_unused_slots() const {
   int64_t used = 0;
   for (const Member& worker : run_.job.workers) {
     used += comm::plan_fold(comm::SumOrder::tree, run_.spec.job.ests, worker.ests).buffers;
   }
-  run_.memory->gradients().release_from(used);
+  const int64_t slots = run_.memory->ests();
+  run_.memory->gradients().release(used, hosts_.others().empty() ? slots : slots - 1);
 }
 
 Json Stages::report_resize(const decisions::ResizeUnderWay& done, Speeds& speeds) const {

@@ -205,6 +205,8 @@ TEST_CASE("over several hosts, the workers of other hosts take nothing of this o
   machine.limits.tasks_left = 1000;
   machine.limits.open_files = 5000;
   CHECK(memory_needs(job).workers == memory_needs(alone).workers);
+  CHECK(memory_needs(job).slots == memory_needs(alone).slots + 1);  // for factors of gradients
+  job.spec.network.factors = spec::SendFactors::never;
   CHECK(memory_needs(job).slots == memory_needs(alone).slots);
   CHECK(says(check_memory(job, machine), "by 2 workers"));
   CHECK(check_cores(job, machine).severity == Severity::ok);

@@ -39,6 +39,26 @@ TEST_CASE("who waits for sums wakes when they are there, from the end on") {
   CHECK(!sums.is_summed(1 << 20));
 }
 
+TEST_CASE("who waits for factors wakes when those of all hosts are there, and in the next step waits anew") {
+  CompleteMemory built;
+  SumProgress sums = built.memory.sums();
+  sums.begin_step(2);
+  sums.note_factors(WorkerRank(1), 3);
+  CHECK(sums.factors_of(0) == 0);
+  CHECK(sums.factors_of(1) == 3);
+  const auto wait = [&] { return built.memory.sums().wait_factors(); };
+  auto waited = std::async(std::launch::async, wait);
+  CHECK(!done(waited));
+  sums.note_factors_arrived();
+  CHECK(waited.get());
+  sums.begin_step(2);
+  CHECK(sums.factors_of(1) == 0);
+  auto aborted = std::async(std::launch::async, wait);
+  CHECK(!done(aborted));
+  StageControl(built.memory).abort();
+  CHECK(!aborted.get());
+}
+
 // ThreadSanitizer sees a word that is not stored or not read in order.
 TEST_CASE("what a word tells of is there for whoever has read the word") {
   CompleteMemory built;

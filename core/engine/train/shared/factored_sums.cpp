@@ -1,0 +1,236 @@
+#include "core/engine/train/shared/factored_sums.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/engine/est/fold.h"
+#include "core/state/comm/meetings/bell.h"
+
+namespace estrain::train {
+
+FactoredSums::FactoredSums(Workplace& place, const StageOrder& order)
+    : place_(place),
+      memory_(place.memory),
+      pulse_(place.memory.pulse(order.rank())),
+      multiplied_(place.memory.meetings().multiplied(), place.memory, order),
+      own_(order.own()),
+      worker_(order.worker),
+      is_first_worker_(order.worker == WorkerRank(0)),
+      first_step_(place.memory.commit().trained()),
+      factor_(place.job.gradient_sum().factor()),
+      seen_(place.job.places().model.num_parameters()) {
+  plan(order);
+  const bool rows_vary = place.job.samples().train().shape().is_ragged();
+  for (size_t i = 0; i < seen_.size(); ++i) {
+    const torch::Tensor& parameter = place.job.network().parameters()[i];
+    const auto elements = static_cast<size_t>(parameter.numel());
+    if (parameter.dim() == 2 && !rows_vary && comm::FactorPlaces::can_hold(elements, memory_.ests()))
+      candidates_.push_back(i);
+  }
+}
+
+// The host's workers have their ranges; each EST elsewhere is a range of its own.
+void FactoredSums::plan(const StageOrder& order) {
+  const GradientSum gradient_sum = place_.job.gradient_sum();
+  std::vector<EstRange> ranges;
+  const auto add_others = [&](int64_t begin, int64_t end) {
+    for (int64_t rank = begin; rank < end; ++rank) ranges.push_back({VirtualRank(rank), VirtualRank(rank + 1)});
+  };
+  add_others(0, order.ranges.front().begin.value);
+  const size_t first_own = ranges.size();
+  ranges.insert(ranges.end(), order.ranges.begin(), order.ranges.end());
+  add_others(order.ranges.back().end.value, memory_.ests());
+
+  std::vector<int64_t> first_slots;
+  int64_t slots = 0;
+  for (const EstRange& range : order.ranges) {
+    first_slots.push_back(slots);
+    slots += gradient_sum.fold(range).buffers;
+  }
+  finish_ = gradient_sum.finish(ranges);
+  for (const comm::FinishPlan::Source& source : finish_.sources) {
+    const auto range = static_cast<size_t>(source.worker.value);
+    if (range < first_own || range >= first_own + first_slots.size()) {
+      sources_.push_back({std::nullopt, ranges[range].begin});
+    } else {
+      sources_.push_back({first_slots[range - first_own] + source.slot, ranges[range].begin});
+    }
+  }
+}
+
+comm::FactorPlaces FactoredSums::places_of(size_t parameter) const {
+  const ModelPlaces& model = place_.job.places().model;
+  return {memory_, model.gradient_offset(parameter), model.elements(parameter)};
+}
+
+std::vector<torch::Tensor> FactoredSums::tensors(const std::vector<size_t>& parameters) const {
+  std::vector<torch::Tensor> tensors;
+  for (const size_t i : parameters) tensors.push_back(place_.job.network().parameters()[i]);
+  return tensors;
+}
+
+void FactoredSums::begin_step(Step step) {
+  const int64_t steps = step.value - first_step_.value;  // of the stage, before this one
+  is_offered_ = is_first_worker_ && steps + 1 == comm::kStepsBeforeFactors;
+  if (is_offered_) watch_.emplace(tensors(candidates_));
+  if (steps == comm::kStepsBeforeFactors) take_choice();
+  written_.assign(static_cast<size_t>(own_.size()) * chosen_.size(), false);
+  written_in_order_ = 0;
+}
+
+void FactoredSums::take_choice() {
+  const uint8_t* const chosen = comm::chosen_factors(memory_);
+  for (size_t i = seen_.size(); i-- > 0;) {
+    if (chosen[i] != 0) chosen_.push_back({i, places_of(i).head(rank_of(0)).bytes});
+  }
+  std::vector<size_t> parameters;
+  std::ranges::transform(chosen_, std::back_inserter(parameters), &Chosen::parameter);
+  watch_.emplace(tensors(parameters));
+}
+
+void FactoredSums::watch(size_t arrival, const torch::Tensor& loss) {
+  const VirtualRank rank = rank_of(arrival);
+  if (makes_offers(arrival)) {
+    samples_ = static_cast<int64_t>(place_.job.samples().sampler().indices(memory_.commit().trained(), rank).size());
+    std::ranges::fill(seen_, std::nullopt);
+    watch_->watch(loss, [this](size_t i, const GradientFactors& factors) { seen_[candidates_[i]] = factors; });
+  } else if (!chosen_.empty()) {
+    watch_->watch(loss, [this, arrival, rank](size_t i, const GradientFactors& factors) {
+      const auto& [parameter, bytes] = chosen_[i];
+      const bool fit = are_storable(factors, sizes(parameter)) && factors.rows() > 0 &&
+                       bytes_of_factors(factors.form, factors.rows(), sizes(parameter)) <= bytes;
+      if (!fit) return;  // end_pass() throws
+      put_factors(places_of(parameter), rank, factors);
+      note_written(arrival, i);
+    });
+  }
+}
+
+// Of the same EST in a step with a full mini-batch; 0: rows do not belong to samples.
+int64_t FactoredSums::rows_of_full_batch(const GradientFactors& factors) const {
+  const int64_t rows = factors.rows();
+  return samples_ == 0 || rows % samples_ != 0 ? 0 : rows / samples_ * place_.job.samples().sampler().batch();
+}
+
+// Takes the factors for good only if the gradient computed from them has the bits of the backward pass.
+void FactoredSums::offer(size_t parameter, const float* gradient) {
+  const std::optional<GradientFactors> factors = std::exchange(seen_[parameter], std::nullopt);
+  if (!factors || gradient == nullptr || !are_storable(*factors, sizes(parameter))) return;
+  const int64_t rows = rows_of_full_batch(*factors);
+  const size_t bytes = bytes_of_factors(factors->form, rows, sizes(parameter));
+  const comm::FactorPlaces places = places_of(parameter);
+  if (rows == 0 || bytes > places.capacity()) return;
+  const VirtualRank rank = rank_of(0);
+  put_factors(places, rank, *factors);
+  torch::Tensor computed = gradient_of(factors_in(places, rank, sizes(parameter)), sizes(parameter));
+  const auto n = static_cast<size_t>(computed.numel());
+  if (!computed.is_contiguous() || std::memcmp(computed.const_data_ptr<float>(), gradient, n * sizeof(float)) != 0)
+    return;
+  // A short mini-batch takes less time than a full one.
+  const double seconds = seconds_of_product(parameter, std::move(computed)) * static_cast<double>(rows) /
+                         static_cast<double>(factors->rows());
+  comm::FactorHead& head = places.head(rank);
+  head.rows = rows;
+  head.bytes = static_cast<uint32_t>(bytes);
+  head.seconds = static_cast<float>(seconds);
+  offered_.push_back(parameter);
+}
+
+// The product of the factors in the place of this worker's first EST. `memory`: an earlier product, whose memory the
+// next product gets.
+double FactoredSums::seconds_of_product(size_t parameter, torch::Tensor memory) const {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    memory.reset();
+    const int64_t begin = monotonic_ns();
+    memory = gradient_of(factors_in(places_of(parameter), rank_of(0), sizes(parameter)), sizes(parameter));
+    const auto n = static_cast<size_t>(memory.numel());
+    est::fold({}, memory.const_data_ptr<float>(), factor_, memory.mutable_data_ptr<float>(), n);
+    least = std::min(least, monotonic_ns() - begin);
+  }
+  return static_cast<double>(least) * 1e-9;
+}
+
+void FactoredSums::end_pass(size_t arrival) {
+  if (makes_offers(arrival)) {
+    for (const size_t i : candidates_) {
+      if (std::ranges::find(offered_, i) == offered_.end()) places_of(i).head(rank_of(0)) = {};
+    }
+    offered_.clear();
+  } else if (written_in_order_ < (arrival + 1) * chosen_.size()) {
+    const auto missing = std::ranges::find(written_, false) - written_.begin();
+    const size_t parameter = chosen_[static_cast<size_t>(missing) % chosen_.size()].parameter;
+    throw Error::make(Fault::infeasible,
+                      "the gradient of {} has no factors in this mini-batch, or larger ones than before",
+                      place_.job.manifest().digest_names[parameter])
+        .advise("let the hosts send such gradients as sums: network.factors = \"never\"");
+  }
+}
+
+void FactoredSums::note_written(size_t arrival, size_t chosen) {
+  written_[arrival * chosen_.size() + chosen] = true;
+  const uint32_t before = written_in_order_;
+  while (written_in_order_ < written_.size() && written_[written_in_order_]) ++written_in_order_;
+  if (written_in_order_ == before) return;
+  memory_.sums().note_factors(worker_, written_in_order_);
+  comm::ring(place_.courier);
+}
+
+bool FactoredSums::sum_all() {
+  if (chosen_.empty()) return true;
+  if (!waiting(pulse_, comm::Activity::meeting, [this] { return memory_.sums().wait_factors(); })) return false;
+  for (uint32_t next; (next = memory_.meetings().claim_factor()) < chosen_.size();) {
+    sum(chosen_[next].parameter);
+    pulse_.beat(comm::Activity::computing, monotonic_ns());
+  }
+  return multiplied_.meet();
+}
+
+void FactoredSums::sum(size_t parameter) {
+  const ModelPlaces& model = place_.job.places().model;
+  const size_t offset = model.gradient_offset(parameter), n = model.elements(parameter);
+  struct Item {
+    float* values;
+    bool present;
+    torch::Tensor memory;  // of a gradient; undefined: a slot
+  };
+  std::vector<Item> stack;
+  for (size_t at = 0; at < finish_.program.size(); ++at) {
+    if (finish_.program[at] < 0) {
+      const Item right = std::move(stack.back());
+      stack.pop_back();
+      Item& left = stack.back();
+      left.present = comm::add_partials({left.values, left.present}, {right.values, right.present}, left.values, n);
+      continue;
+    }
+    const Source& source = sources_[static_cast<size_t>(finish_.program[at])];
+    if (source.slot) {
+      const comm::GradientSlot slot = memory_.gradients()[*source.slot];
+      stack.push_back({slot.values + offset, slot.presence[parameter] != 0, {}});
+      continue;
+    }
+    // All additions that the gradient completes are one pass over memory.
+    size_t merges = 0;
+    while (at + 1 < finish_.program.size() && finish_.program[at + 1] < 0) ++merges, ++at;
+    const torch::Tensor gradient =
+        gradient_of(factors_in(places_of(parameter), source.rank, sizes(parameter)), sizes(parameter));
+    float* const values = gradient.mutable_data_ptr<float>();
+    std::vector<comm::Partial> left;
+    for (size_t i = stack.size() - merges; i < stack.size(); ++i) left.push_back({stack[i].values, stack[i].present});
+    if (merges == 0) stack.push_back({values, false, gradient});
+    Item& result = stack[stack.size() - std::max<size_t>(merges, 1)];
+    result.present = est::fold(left, values, factor_, result.values, n);
+    if (merges > 1) stack.resize(stack.size() - (merges - 1));
+  }
+  const comm::GradientSlot sum = memory_.gradients()[0];
+  if (stack[0].present && stack[0].values != sum.values + offset)
+    std::memcpy(sum.values + offset, stack[0].values, n * sizeof(float));
+  sum.presence[parameter] = stack[0].present ? 1 : 0;
+}
+
+}  // namespace estrain::train

@@ -1,0 +1,86 @@
+#pragma once
+// Sums of gradients whose factors the hosts of a job send to each other (core/state/comm/gradient_factors.h). The
+// host's workers write the factors of their ESTs, and compute the gradients of the ESTs of all other hosts from the
+// factors that have arrived. A sum has the order of the tree, as everywhere: partial sums of the host's workers stand
+// in the tree beside single gradients of other hosts' ESTs.
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/engine/train/job/meeting.h"
+#include "core/engine/train/job/stage_order.h"
+#include "core/engine/train/shared/gradient_factors.h"
+#include "core/engine/train/workplace/workplace.h"
+#include "core/state/comm/gradient_factors.h"
+#include "core/state/comm/job_memory.h"
+#include "core/state/comm/sums/reduction_tree.h"
+
+namespace estrain::train {
+
+class FactoredSums {
+ public:
+  FactoredSums(Workplace& place, const StageOrder& order);
+
+  void begin_step(Step step);
+  // Before the backward pass of EST number `arrival` of this worker: the pass will write the factors of its gradients.
+  void watch(size_t arrival, const torch::Tensor& loss);
+  // Returns whether the pass of this EST makes offers: then each gradient goes to offer(), as to est::GradientSink.
+  bool makes_offers(size_t arrival) const { return is_offered_ && arrival == 0; }
+  void offer(size_t parameter, const float* gradient);
+  // After the backward pass. Throws Fault::infeasible if the pass has not written all factors.
+  void end_pass(size_t arrival);
+
+  // After the passes of all workers of the host: leaves the sums over all ESTs in gradient slot 0, where the couriers
+  // leave the sums of other gradients. Returns false on abort.
+  bool sum_all();
+
+ private:
+  // A source of the sum: a partial sum of this host, or the gradient of an EST elsewhere.
+  struct Source {
+    std::optional<int64_t> slot;
+    VirtualRank rank;
+  };
+
+  struct Chosen {
+    size_t parameter = 0, bytes = 0;  // of an EST's factors at most, with their head
+  };
+
+  void plan(const StageOrder& order);
+  comm::FactorPlaces places_of(size_t parameter) const;
+  VirtualRank rank_of(size_t arrival) const { return VirtualRank(own_.begin.value + static_cast<int64_t>(arrival)); }
+  at::IntArrayRef sizes(size_t parameter) const { return place_.job.network().parameters()[parameter].sizes(); }
+  std::vector<torch::Tensor> tensors(const std::vector<size_t>& parameters) const;
+  int64_t rows_of_full_batch(const GradientFactors& factors) const;
+  double seconds_of_product(size_t parameter, torch::Tensor memory) const;
+  void note_written(size_t arrival, size_t chosen);
+  void take_choice();
+  void sum(size_t parameter);
+
+  Workplace& place_;
+  comm::JobMemory& memory_;
+  comm::WorkerPulse& pulse_;
+  StageMeeting multiplied_;
+  const EstRange own_;
+  const WorkerRank worker_;
+  const bool is_first_worker_;  // of this host
+  const Step first_step_;       // the state from which the stage begins
+  const float factor_;
+  comm::FinishPlan finish_;
+  std::vector<Source> sources_;     // of finish_
+  std::vector<size_t> candidates_;  // parameters whose place can hold factors
+  std::vector<Chosen> chosen_;      // the last parameter first
+  std::optional<FactorWatch> watch_;
+  std::vector<std::optional<GradientFactors>> seen_;  // [parameter]: of the pass that makes offers
+  // of the step under way
+  bool is_offered_ = false;        // this worker's first EST makes offers
+  int64_t samples_ = 0;            // of the EST that makes offers
+  std::vector<size_t> offered_;    // parameters
+  std::vector<bool> written_;      // [arrival * chosen_.size() + chosen]
+  uint32_t written_in_order_ = 0;  // all before are written
+};
+
+}  // namespace estrain::train

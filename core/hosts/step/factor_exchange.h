@@ -1,0 +1,97 @@
+#pragma once
+// The factors of gradients between hosts (core/state/comm/gradient_factors.h): which parameters' factors are sent, and
+// the factors on their way.
+//
+// Factors are chosen once in a stage, in its third step, by offers that all hosts know: the sizes of factors, the time
+// of their product, and the time for which the host's workers have waited for the sums of the second step. A parameter
+// is chosen if its factors have less than half of the bytes of its partial sums and sums, and the products of the other
+// hosts' factors take less than half of the part of the waiting that goes with those bytes. The shortest waiting of all
+// hosts counts: other hosts wait for the slowest host, too.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "core/hosts/exchange/inflow.h"
+#include "core/hosts/exchange/outbox.h"
+#include "core/hosts/exchange/shared_parts.h"
+#include "core/state/comm/job_memory.h"
+
+namespace estrain::hosts {
+
+// What all hosts know of a gradient that may go as factors.
+struct FactorOffers {
+  struct OfHost {
+    size_t bytes = 0;           // of the factors of an EST; 0: no offer
+    double seconds = 0;         // of the product of an EST's factors
+    double waited_seconds = 0;  // for the sums of all gradients
+    size_t ests = 0;
+  };
+  std::vector<OfHost> hosts;
+  double gradient_bytes = 0, bytes_of_all = 0;  // of the gradient, and of all gradients
+};
+
+// The rule above. `always`: the time does not matter.
+bool are_worth_sending(const FactorOffers& offers, bool always);
+
+class FactorExchange {
+ public:
+  // `plan`, `parts` and `outbox` outlive this object.
+  FactorExchange(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, StepOutbox& outbox);
+
+  // The bytes of a host's offers, and the offers of this host's first EST. All hosts have the same number of bytes.
+  size_t offer_bytes() const;
+  std::vector<std::byte> offers(double waited_seconds) const;
+  // Chooses by the offers of all hosts, [host], and tells the host's workers. Once in a stage, between two steps.
+  // Throws Fault::corrupt if an offer cannot be true.
+  void choose(const std::vector<std::span<const std::byte>>& offers);
+  const std::vector<bool>& chosen() const { return is_chosen_; }  // [parameter]; before choose(): none
+  struct Summary {
+    size_t parameters = 0, gradient_bytes = 0;
+    size_t bytes = 0;  // of an EST's factors
+  };
+  Summary summary() const;
+
+  // A step begins. Nothing is sent or received before choose().
+  void begin(int64_t step);
+  // Sends the factors that the host's workers have written.
+  void send_ready();
+  // Where the factors of another host's ESTs go. Throws Fault::corrupt for a host without factors.
+  Inflow& from(size_t host);
+  // A frame of that host has arrived. Tells the workers when the factors of all hosts have arrived.
+  void received(size_t host, const net::FrameHead& head);
+  // All factors are on their way, or have arrived.
+  bool complete() const;
+  // The next frames are of the next step.
+  void end();
+
+ private:
+  struct Chosen {
+    size_t parameter = 0, bytes = 0;  // of an EST's factors, with their head
+  };
+
+  FactorOffers offers_for(size_t candidate, const std::vector<std::span<const std::byte>>& offers) const;
+  bool have_arrived() const;
+  std::span<std::byte> place(const Chosen& chosen, VirtualRank rank) const;
+  void lay_out();
+  bool is_sent() const { return chosen_.empty() || arrival_ == most_arrivals_; }
+  void send(std::span<const std::byte> bytes);
+
+  comm::JobMemory& memory_;
+  const HostPlan& plan_;
+  const SharedParts& parts_;
+  StepOutbox& outbox_;
+  std::vector<size_t> candidates_;  // parameters whose place can hold factors
+  std::vector<bool> is_chosen_;
+  std::vector<Chosen> chosen_;        // the last parameter first, as a backward pass completes gradients
+  std::map<size_t, Inflow> inflows_;  // [other host]
+  size_t most_arrivals_ = 0;          // ESTs of the host's worker with the most
+  int64_t step_ = 0;
+  // What is sent next: chosen_[number_] of the worker's EST `arrival_`; and the bytes sent before.
+  size_t arrival_ = 0, worker_ = 0, number_ = 0;
+  uint64_t sent_ = 0;
+};
+
+}  // namespace estrain::hosts
