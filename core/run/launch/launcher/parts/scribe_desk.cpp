@@ -24,26 +24,31 @@ std::string metrics_text(const std::vector<record::MetricValue>& metrics) {
 
 }  // namespace
 
+// Workers store the trained step behind the record. Read before the ring, the trained step has a record that is drained
+// or still in the ring. Read after the ring, it may be that of a record published meanwhile.
+int64_t step_before_undrained(const std::function<int64_t()>& trained, comm::RecordRing ring) {
+  const int64_t trained_before = trained();
+  if (ring.waiting() == 0) return trained_before;
+  const comm::RecordHead& head = *ring.at(ring.drained()).head;
+  return head.kind == comm::RecordKind::step ? head.step.value - 1 : head.step.value;
+}
+
 void ScribeDesk::start_first() {
   processes_.scribe = start_scribe(run_.journal.directory, processes_.shared, run_.trained());
 }
 
 std::optional<decisions::Event> ScribeDesk::start() {
   try {
-    processes_.scribe = start_scribe(run_.journal.directory, processes_.shared, first_undrained_step());
+    processes_.scribe = start_scribe(run_.journal.directory, processes_.shared, last_drained_step());
   } catch (const Error& error) {
     return decisions::CannotStartScribe{losses_.diagnose("scribe", error), error};
   }
   return std::nullopt;
 }
 
-// The files may hold later records. These are still in the ring, and are written again.
-int64_t ScribeDesk::first_undrained_step() const {
-  if (!run_.memory) return run_.trained();
-  comm::RecordRing ring = run_.memory->ring();
-  if (ring.waiting() == 0) return run_.trained();
-  const comm::RecordHead& head = *ring.at(ring.drained()).head;
-  return head.kind == comm::RecordKind::step ? head.step.value - 1 : head.step.value;
+int64_t ScribeDesk::last_drained_step() const {
+  const auto trained = [this] { return run_.trained(); };
+  return run_.memory ? step_before_undrained(trained, run_.memory->ring()) : trained();
 }
 
 std::optional<decisions::Event> ScribeDesk::hear(std::chrono::milliseconds limit) {

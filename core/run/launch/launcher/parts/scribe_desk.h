@@ -2,14 +2,21 @@
 // The launcher's end of the scribe: starts the scribe, gives orders, hears reports.
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "core/run/launch/launcher/parts/losses.h"
 #include "core/run/launch/launcher/parts/run_view.h"
+#include "core/state/comm/memory/record_ring.h"
 #include "core/state/record/scribe_messages.h"
 
 namespace estrain::launch {
+
+// Returns the step after which a new scribe begins, while workers train and no scribe drains. The files may hold later
+// records: these are still in the ring, and are written again. `trained` reads the newest step with a published record.
+int64_t step_before_undrained(const std::function<int64_t()>& trained, comm::RecordRing ring);
 
 class ScribeDesk {
  public:
@@ -36,7 +43,7 @@ class ScribeDesk {
   std::string no_room() const;
 
  private:
-  int64_t first_undrained_step() const;
+  int64_t last_drained_step() const;
   using Heard = std::optional<decisions::Event>;
   Heard note_end();
   Heard end_by_damage(const record::SaveFailed& failed);

@@ -86,6 +86,28 @@ TEST_CASE("there is no room from a failed write until a record is written") {
   CHECK(sample.desk.no_room().empty());
 }
 
+TEST_CASE(
+    "a new scribe begins before the first record that is not drained, even one published while this is found out") {
+  DeskedRun sample;
+  comm::RecordRing ring = sample.run->memory->ring();
+  const auto publish = [&](comm::RecordKind kind, int64_t step) {
+    ring.pending().head->kind = kind;
+    ring.pending().head->step = Step(step);
+    REQUIRE(ring.publish());
+    return step;
+  };
+  const auto step_if_trained = [&](int64_t step) { return step_before_undrained([=] { return step; }, ring); };
+  CHECK(step_if_trained(0) == 0);
+  publish(comm::RecordKind::step, 1);
+  CHECK(step_if_trained(1) == 0);
+  ring.drain_to(1);
+  CHECK(step_if_trained(1) == 1);
+  publish(comm::RecordKind::evaluation, 1);
+  CHECK(step_if_trained(1) == 1);
+  ring.drain_to(2);
+  CHECK(step_before_undrained([&] { return publish(comm::RecordKind::step, 2); }, ring) == 1);
+}
+
 TEST_CASE("the last state is saved once no earlier hold stands") {
   DeskedRun sample;
   REQUIRE(sample.run->memory->hold().try_hold(Step(3)));
