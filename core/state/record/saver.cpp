@@ -1,6 +1,7 @@
 #include "core/state/record/saver.h"
 
 #include <estrain/version.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -112,11 +113,12 @@ std::string StageHistory::to_json() const {
   return "[" + text + "]";
 }
 
-Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest)
+Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest, Disk& disk)
     : spec_(spec),
       run_(run),
       manifest_(manifest),
-      directory_(RunFiles(run).checkpoints()),
+      disk_(disk),
+      directory_(RunFiles(run).checkpoints(), disk),
       stages_(RunFiles(run).events()) {
   directory_.remove_stale_temporaries();
 }
@@ -152,6 +154,7 @@ SaveOutcome Saver::write(const StateToSave& source) {
     return failed;
   }
   try {
+    sync_records();
     directory_.publish(manifest_.layout, snapshot_.get(), meta(step, source.lr));
     point_best();
     const Step best = best_;
@@ -167,6 +170,13 @@ SaveOutcome Saver::write(const StateToSave& source) {
   }
   last_saved_ = step;
   return Saved{step, seconds(monotonic_ns() - begin), manifest_.layout.bytes};
+}
+
+void Saver::sync_records() const {
+  const RunFiles files(run_);
+  for (const std::string& path : {files.metrics(), files.fingerprints()})
+    if (const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); file) disk_.sync_file(file.get(), path);
+  disk_.sync_folder(run_);
 }
 
 // In the snapshot.

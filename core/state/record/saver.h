@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/files/disk.h"
 #include "core/base/json/json.h"
 #include "core/job/spec/job_spec.h"
 #include "core/state/checkpoint/directory.h"
@@ -79,7 +80,9 @@ class StageHistory {
 
 class Saver {
  public:
-  Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest);
+  // The disk must outlive the object.
+  Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest,
+        Disk& disk = real_disk());
   ~Saver() { wait(); }
 
   Step last_saved() const { return last_saved_; }
@@ -95,7 +98,8 @@ class Saver {
     std::vector<uint64_t> digests;  // on record of this state (Manifest::digest_names); empty: no record
   };
   // Copies the state out, calls `copied`, then writes the copy in the background; `done` gets the outcome, in the
-  // saver's thread if a thread can be started. A state that differs from its record is not written.
+  // saver's thread if a thread can be started. A state that differs from its record is not written. The records in the
+  // run's files are synced before the checkpoint is published.
   void save(const StateToSave& source, const std::function<void()>& copied,
             const std::function<void(SaveOutcome)>& done);
 
@@ -109,6 +113,8 @@ class Saver {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
   SaveOutcome write(const StateToSave& source);
+  // A resume from the checkpoint does not repeat the steps of these records. A missing file is passed over.
+  void sync_records() const;
   std::optional<std::string> damaged_tensor(const std::vector<uint64_t>& recorded) const;
   checkpoint::CheckpointMeta meta(Step step, double lr);
   // Keeps the earlier content if a file cannot be read any more: the state comes first.
@@ -117,6 +123,7 @@ class Saver {
   const spec::JobSpec& spec_;
   const std::string run_;
   const checkpoint::Manifest& manifest_;
+  Disk& disk_;
   checkpoint::CheckpointDirectory directory_;
   StageHistory stages_;
   std::string changes_;

@@ -221,11 +221,12 @@ class Scribe {
   }
 
   // A worker or the launcher has put a hold on a committed copy: copies the state and releases the hold, once the
-  // previous snapshot is written.
+  // previous snapshot is written. The records up to the state, published before the hold, go to their files first.
   void save_held_state() {
     const std::optional<Step> held = memory_.hold().held();
     if (!held || saver_.busy()) return;
     if (*held == saver_.last_saved()) return memory_.hold().release();
+    drain_or_wait();
     saver_.save(
         source_of(*held), [this] { memory_.hold().release(); }, [this](const SaveOutcome& done) { report_save(done); });
   }

@@ -2,11 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <limits>
 
+#include "core/base/files/disk.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json_fields.h"
 #include "tests/bytes_read.h"
+#include "tests/core/state/checkpoint/sample_state.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::record {
@@ -128,6 +132,78 @@ TEST_CASE("only what was added is read, and a file that became shorter from its 
   folder.write("events.jsonl", stage_line(5));
   history.follow();
   CHECK(numbers_in(history) == std::vector<int64_t>{5});
+}
+
+// Notes the calls that let files survive a power cut.
+class NotingDisk final : public Disk {
+ public:
+  std::vector<std::string> calls;
+
+  void sync_file(int fd, const std::string& path) override {
+    note("sync", path);
+    real_disk().sync_file(fd, path);
+  }
+  void sync_folder(const std::string& path) override {
+    note("sync folder", path);
+    real_disk().sync_folder(path);
+  }
+  void rename(const std::string& from, const std::string& to) override {
+    note("rename to", to);
+    real_disk().rename(from, to);
+  }
+  void make_link(const std::string& target, const std::string& path) override { real_disk().make_link(target, path); }
+  void remove(const std::string& path) override { real_disk().remove(path); }
+
+ private:
+  void note(const std::string& what, const std::string& path) {
+    calls.push_back(what + " " + std::filesystem::path(path).filename().string());
+  }
+};
+
+// A state without digests on record, and a saver of it.
+struct SavedState {
+  ScratchFolder folder;
+  NotingDisk disk;
+  checkpoint::State state = checkpoint::filled(checkpoint::small_layout());
+  spec::JobSpec spec;
+  checkpoint::Manifest manifest;
+
+  SavedState() {
+    spec.job.name = "saved";
+    spec.job.ests = 2;
+    spec.model.name = "mlp";
+    manifest.layout = state.layout;
+    manifest.batches.samples_per_est = 100;
+    manifest.ests = 2;
+    manifest.total_steps = 100;
+    manifest.processor = "a processor";
+  }
+  SaveOutcome save(Step step) {
+    Saver saver(spec, folder.path(), manifest, disk);
+    SaveOutcome outcome;
+    disk.calls.clear();
+    saver.save(
+        {state.bytes(), step, 0.1, {}}, [] {}, [&outcome](const SaveOutcome& done) { outcome = done; });
+    saver.wait();
+    return outcome;
+  }
+};
+
+TEST_CASE("records are on the disk before the checkpoint of their steps is published") {
+  SavedState saved;
+  saved.folder.write("metrics.jsonl", "{}\n");
+  std::vector<std::string> first = {"sync metrics.jsonl"};
+  SUBCASE("with fingerprints") {
+    saved.folder.write("fingerprints", "records");
+    first.emplace_back("sync fingerprints");
+  }
+  SUBCASE("without") {}
+  first.push_back("sync folder " + std::filesystem::path(saved.folder.path()).filename().string());
+  CHECK(std::holds_alternative<Saved>(saved.save(Step(20))));
+  const std::vector<std::string>& calls = saved.disk.calls;
+  REQUIRE(calls.size() > first.size());
+  CHECK(std::vector<std::string>(calls.begin(), calls.begin() + std::ssize(first)) == first);
+  CHECK(std::ranges::count(calls, "rename to step-000000020.h5") == 1);
 }
 
 }  // namespace
