@@ -14,6 +14,7 @@
 #include "core/base/files/files.h"
 #include "core/base/files/own_file.h"
 #include "core/base/json/json.h"
+#include "core/base/json/json_text.h"
 #include "core/base/process/build_id.h"
 
 namespace estrain::pool {
@@ -34,7 +35,7 @@ std::optional<Message> read(const std::string& path) {
 
 // Not synced: a file lost with a host is written again, or the writer is gone too.
 void replace(const std::string& path, const Json& json) {
-  const std::string temporary = path + ".tmp", text = json.dump() + "\n";
+  const std::string temporary = path + ".tmp", text = json_text(json) + "\n";
   {
     const UniqueFd file = create_temporary(temporary);
     if (::fchmod(file.get(), 0600) != 0 || ::write(file.get(), text.data(), text.size()) != std::ssize(text))

@@ -123,7 +123,7 @@ void Ledger::write_jobs(const State& state, State& changed) const {
   sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO jobs VALUES (?,?)");
   sqlite::Statement piece = database_.prepare("INSERT OR REPLACE INTO paces VALUES (?,?,?,?,?,?,?,?,?)");
   write_changes(state.jobs, saved_.jobs, changed.jobs, [&](dispatch::JobId id, const Job& job) {
-    row.bind(id).bind(codec::fields_of(job).dump()).run();
+    row.bind(id).bind(json_text(codec::fields_of(job))).run();
     const auto before = saved_.jobs.find(id);
     const dispatch::JobSpeeds::Paces& paces = job.speeds.paces();
     const size_t known = before == saved_.jobs.end() ? 0 : before->second.speeds.paces().size();
@@ -291,7 +291,7 @@ std::vector<JobEnd> Ledger::ends() const {
            .user = row.text(2),
            .cause = row.text(4),
            .fault_class = row.text(5)};
-    end.outcome = value_in<dispatch::Outcome>(Json(row.text(3)).dump(), of);
+    end.outcome = value_in<dispatch::Outcome>(json_text(Json(row.text(3))), of);
     end.step = row.whole(6);
     end.seconds = row.number(7);
     end.device_seconds = row.number(8);

@@ -147,6 +147,18 @@ TEST_CASE("a state comes back as it was saved, and so does a change of it") {
   CHECK(history[1].names == std::vector<std::string>{"cpu", "nodeB/cpu"});
 }
 
+TEST_CASE("paths that are not UTF-8 are kept, with U+FFFD for each byte that is not") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  state.jobs[1].request.inputs = {"/data/latin1 \xe9\xff"};
+  state.jobs[1].reason = "cannot read /data/latin1 \xe9";
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  const dispatch::State kept = Ledger::open(folder / "pool.db").load();
+  CHECK(kept.jobs.at(1).request.inputs == std::vector<std::string>{"/data/latin1 \xef\xbf\xbd\xef\xbf\xbd"});
+  CHECK(kept.jobs.at(1).reason == "cannot read /data/latin1 \xef\xbf\xbd");
+  CHECK(kept.jobs.at(2) == state.jobs.at(2));
+}
+
 // Counts the rows that are written to each table, as "table: n".
 class WrittenRows {
  public:
@@ -248,7 +260,7 @@ TEST_CASE("ends come back as they were kept, in their order, and are kept once")
 
 TEST_CASE("an end that makes no sense is named") {
   const ScratchFolder folder;
-  for (const char* change : {"outcome = 'asleep'", "files = '{'"}) {
+  for (const char* change : {"outcome = 'asleep'", "outcome = CAST(x'ff' AS TEXT)", "files = '{'"}) {
     CAPTURE(change);
     Ledger::open(folder / "pool.db").save(some_state(), {}, {some_end()});
     sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
