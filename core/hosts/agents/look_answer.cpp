@@ -1,5 +1,6 @@
 #include "core/hosts/agents/look_answer.h"
 
+#include <exception>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -11,16 +12,24 @@
 
 namespace estrain::hosts {
 
-std::variant<DataDigests, NoData> data_digests_of(const std::string& spec) {
+std::variant<DataDigests, NoData> digests_or_reason(const std::function<DataDigests()>& read) {
   try {
+    return read();
+  } catch (const Error& error) {
+    return NoData{error.message(), error.advice()};
+  } catch (const std::exception& error) {  // for example, out of memory
+    return NoData{error.what(), ""};
+  }
+}
+
+std::variant<DataDigests, NoData> data_digests_of(const std::string& spec) {
+  return digests_or_reason([&spec] {
     const auto files = data::open_files(data::job_file_names(spec::parse_text(spec, "the job's spec")));
     DataDigests all;
     for (const data::FileIdentity& file : data::identify(files).files)
       all.files.push_back({file.what, file.size, file.sampled});
     return all;
-  } catch (const Error& error) {
-    return NoData{error.message(), error.advice()};
-  }
+  });
 }
 
 LookAnswer::LookAnswer(net::Loop& loop, net::ConnectionPtr connection, std::function<void()> closed)

@@ -19,6 +19,10 @@ namespace estrain::hosts {
 // (core/data/files/identity.h). Paths and times may differ. `spec`: TOML.
 std::variant<DataDigests, NoData> data_digests_of(const std::string& spec);
 
+// Returns what `read` returns, or why there is nothing. Throws nothing that `read` throws: in a thread of its own, that
+// would end the agent.
+std::variant<DataDigests, NoData> digests_or_reason(const std::function<DataDigests()>& read);
+
 class LookAnswer : public net::FrameSink {
  public:
   // `closed`: called when the peer has gone.
