@@ -29,7 +29,8 @@ std::vector<int64_t> numbers_from(const Json& sym_ints, const std::string& name)
   return numbers;
 }
 
-// Returns whether the elements fill their memory, each element in its own place, in any order.
+// Returns whether the elements fill their memory, each element in its own place, in any order. The number of elements
+// is an int64_t.
 bool is_dense(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
   std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -143,7 +144,8 @@ StoredMeta stored_meta_from(const Json& meta, const std::string& name) {
   if (read.strides.size() != read.sizes.size() || read.sizes.size() > kMostDimensions)
     throw damaged_program(name + ": sizes and strides do not match");
   for (const int64_t size : read.sizes)
-    if (__builtin_mul_overflow(read.elements, static_cast<uint64_t>(size), &read.elements))
+    if (__builtin_mul_overflow(read.elements, static_cast<uint64_t>(size), &read.elements) ||
+        read.elements > uint64_t{std::numeric_limits<int64_t>::max()})
       throw damaged_program(name + ": more elements than can be counted");
   if (whole(field(meta, "layout")) != kStrided) throw unknown_in_program(name + ": a sparse tensor");
   if (!is_dense(read.sizes, read.strides))

@@ -127,6 +127,11 @@ TEST_CASE("a stored tensor lies within its file") {
                  "has room for 6"));
   CHECK(contains(complaint([&](ProgramParts& p) { meta(p)["sizes"][0] = testing::object_of("as_int", -1); }),
                  "a size of -1"));
+  CHECK(contains(complaint([&](ProgramParts& p) {
+                   meta(p)["sizes"] = testing::sizes_of({int64_t{1} << 40, int64_t{1} << 23});
+                   meta(p)["strides"] = testing::sizes_of({int64_t{1} << 23, 1});
+                 }),
+                 "more elements than can be counted"));
   CHECK(contains(complaint([&](ProgramParts& p) { meta(p)["sizes"] = Json::array({testing::object_of("as_int", 1)}); }),
                  "sizes and strides do not match"));
   CHECK(contains(
