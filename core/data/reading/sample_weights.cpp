@@ -63,7 +63,14 @@ std::vector<double> npy_weights(const DataFile& file) {
   throw unfit_array(file, fmt::format("holds '{}'", header.type), advice);
 }
 
-std::vector<double> hdf5_weights(const DataFile& file, const std::string& name) {
+void require_count(int64_t weights, int64_t samples, const std::string& path) {
+  if (weights != samples)
+    throw Error::make(Fault::mismatch, "{}: {} weights for {} training samples", path, weights, samples)
+        .advise(kWeightsAdvice);
+}
+
+// `samples`: a damaged file may announce more weights than there is memory for.
+std::vector<double> hdf5_weights(const DataFile& file, const std::string& name, int64_t samples) {
   const h5::Group root = h5::File::open(file.path).root();
   if (!root.contains(name))
     throw Error::make(Fault::mismatch, "{}: no dataset {}", file.path, name).advise(kWeightsAdvice);
@@ -71,6 +78,7 @@ std::vector<double> hdf5_weights(const DataFile& file, const std::string& name) 
   if (data.shape().size() != 1 || !data.numeric())
     throw Error::make(Fault::mismatch, "{}: {} is not a list of numbers", file.path, name).advise(kWeightsAdvice);
   data.require_readable();
+  require_count(data.elements(), samples, file.path);
   std::vector<double> weights(static_cast<size_t>(data.elements()));
   data.read(h5::Type::f64, weights.data());
   return weights;
@@ -94,8 +102,8 @@ std::vector<double> text_weights(const DataFile& file) {
   return weights;
 }
 
-std::vector<double> stored_weights(const DataFile& file, const std::string& dataset) {
-  if (!dataset.empty()) return hdf5_weights(file, dataset);
+std::vector<double> stored_weights(const DataFile& file, const std::string& dataset, int64_t samples) {
+  if (!dataset.empty()) return hdf5_weights(file, dataset, samples);
   return NpyHeader::is_in(file.content) ? npy_weights(file) : text_weights(file);
 }
 
@@ -121,11 +129,8 @@ std::vector<FileName> weight_files(const spec::DataSection& section) {
 }
 
 std::vector<double> read_sample_weights(const DataFile& file, const spec::DataSection& section, const Dataset& train) {
-  const std::vector<double> stored = stored_weights(file, place_of_weights(section).name);
-  if (std::ssize(stored) != train.stored())
-    throw Error::make(Fault::mismatch, "{}: {} weights for {} training samples", file.path, stored.size(),
-                      train.stored())
-        .advise(kWeightsAdvice);
+  const std::vector<double> stored = stored_weights(file, place_of_weights(section).name, train.stored());
+  require_count(std::ssize(stored), train.stored(), file.path);
   require_weights(stored, file.path);
   std::vector<double> weights;
   for (int64_t i = 0; i < train.size(); ++i) weights.push_back(stored[static_cast<size_t>(train.stored_number(i))]);

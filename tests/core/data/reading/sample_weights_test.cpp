@@ -6,6 +6,7 @@
 #include "core/formats/h5/file.h"
 #include "core/formats/h5/group.h"
 #include "tests/core/data/data_files.h"
+#include "tests/core/data/unwritten_dataset.h"
 
 namespace estrain::data {
 namespace {
@@ -76,6 +77,17 @@ TEST_CASE("weights that are no weights are refused in words") {
   CHECK(contains(weights_refused(folder, "0 0 0 0"), "sum to 0"));
   CHECK(contains(weights_refused(folder, npy_of_four("<f8", "123")), "truncated: its header declares 4"));
   CHECK(contains(weights_refused(folder, npy_of_four("<c8", "")), "holds '<c8'"));
+}
+
+TEST_CASE("an HDF5 file that announces more weights than any memory holds is refused before they are read") {
+  const DataFolder folder;
+  const std::string path = folder / "w.h5";
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  add_unwritten(file, "weights", H5T_NATIVE_DOUBLE, {hsize_t{1} << 50});
+  H5Fclose(file);
+  const Error error = error_of([&] { (void)weights_in(path + ":weights", FourSamples()); });
+  CHECK(error.fault() == Fault::mismatch);
+  CHECK(contains(error.message(), "w.h5: 1125899906842624 weights for 4 training samples"));
 }
 
 TEST_CASE("with data.holdout, the weights are those of all samples, and of the kept ones none is used") {
