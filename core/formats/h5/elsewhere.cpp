@@ -14,6 +14,7 @@
 #include "core/base/process/child_process.h"
 #include "core/formats/h5/failure.h"
 #include "core/formats/h5/file.h"
+#include "core/formats/h5/filters.h"
 #include "core/formats/h5/open_file.h"
 
 namespace estrain::h5 {
@@ -199,6 +200,7 @@ class Sources {
     const Handle source(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), H5Dclose);
     if (source.get() < 0) throw cannot_open(path, name);
     visit(source.get());
+    require_whole_chunks(source.get(), path + ": " + name);
     const Handle space(check(H5Dget_space(source.get()), Fault::corrupt, path), H5Sclose);
     std::vector<hsize_t> size(
         static_cast<size_t>(check(H5Sget_simple_extent_ndims(space.get()), Fault::corrupt, path)));

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstring>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/formats/h5/failure.h"
 #include "core/formats/h5/handle.h"
@@ -44,7 +46,8 @@ std::atomic<bool>& plugins_allowed() {
   return allowed;
 }
 
-// HDF5 gives a stored chunk, and gets the original chunk. `values`, from h5py: revisions, bytes of a whole chunk.
+// HDF5 gives a stored chunk, and gets the original chunk. `values`, from h5py: revisions, bytes of a whole chunk, which
+// require_whole_chunks() has compared with the dataset's.
 size_t read_lzf(unsigned flags, size_t count, const unsigned* values, size_t bytes, size_t* room, void** buffer) {
   if ((flags & H5Z_FLAG_REVERSE) == 0) return 0;
   const std::span<const uint8_t> stored(static_cast<const uint8_t*>(*buffer), bytes);
@@ -74,6 +77,52 @@ Error missing(H5Z_filter_t id, const char* stored, const std::string& where) {
   return Error::make(Fault::mismatch, "{}: is stored by {} (HDF5's filter {}), which is not built in", where,
                      name_of(id, stored), id)
       .advise(fmt::format("{}; or {} (Python's hdf5plugin.PLUGIN_PATH is one)", rewrite, plugins));
+}
+
+struct Filter {
+  H5Z_filter_t id;
+  std::string name;                     // as stored; may be empty
+  std::array<unsigned, 3> values = {};  // the first parameters; 0 for those that the file lacks
+};
+
+// Empty for a contiguous dataset.
+std::vector<Filter> filters_of(hid_t dataset, const std::string& where) {
+  if (H5Dget_offset(dataset) != HADDR_UNDEF) return {};
+  const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
+  const int count = H5Pget_nfilters(plan.get());
+  std::vector<Filter> filters;
+  for (int i = 0; i < count; ++i) {
+    char name[64] = {};
+    unsigned flags = 0;
+    Filter filter;
+    size_t values = filter.values.size();
+    filter.id = H5Pget_filter2(plan.get(), static_cast<unsigned>(i), &flags, &values, filter.values.data(),
+                               sizeof name - 1, name, nullptr);
+    filter.name = name;
+    if (filter.id >= 0) filters.push_back(std::move(filter));
+  }
+  return filters;
+}
+
+// Returns the bytes of a whole chunk before the filters; UINT64_MAX for more than can be counted.
+uint64_t bytes_of_chunk(hid_t dataset, const std::string& where) {
+  const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
+  const Handle type(check(H5Dget_type(dataset), Fault::corrupt, where), H5Tclose);
+  std::array<hsize_t, H5S_MAX_RANK> sizes{};
+  const int rank = check(H5Pget_chunk(plan.get(), H5S_MAX_RANK, sizes.data()), Fault::corrupt, where);
+  uint64_t bytes = H5Tget_size(type.get());
+  for (const hsize_t size : std::span(sizes).first(static_cast<size_t>(rank)))
+    if (__builtin_mul_overflow(bytes, size, &bytes)) return UINT64_MAX;
+  return bytes;
+}
+
+void require_whole_chunks_of(const Filter& filter, hid_t dataset, const std::string& where) {
+  if (filter.id != kLzf) return;
+  const uint64_t declared = filter.values[2], bytes = bytes_of_chunk(dataset, where);
+  if (declared >= bytes) return;
+  throw Error::make(Fault::corrupt, "{}: declares chunks of {} bytes to LZF, and has chunks of {} bytes", where,
+                    declared, bytes)
+      .advise("write the file again, for example with h5py");
 }
 
 // Calls literals(bytes, count) and copy(distance, count) in order. Returns false if the input ends within a part, or
@@ -114,17 +163,14 @@ void set_up_filters() {
 }
 
 void require_filters(int64_t dataset, const std::string& where) {
-  if (H5Dget_offset(dataset) != HADDR_UNDEF) return;  // contiguous: no filters
-  const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
-  const int count = H5Pget_nfilters(plan.get());
-  for (int i = 0; i < count; ++i) {
-    char name[64] = {};
-    unsigned flags = 0;
-    size_t values = 0;
-    const H5Z_filter_t id =
-        H5Pget_filter2(plan.get(), static_cast<unsigned>(i), &flags, &values, nullptr, sizeof name - 1, name, nullptr);
-    if (id >= 0 && H5Zfilter_avail(id) <= 0) throw missing(id, name, where);
+  for (const Filter& filter : filters_of(dataset, where)) {
+    if (H5Zfilter_avail(filter.id) <= 0) throw missing(filter.id, filter.name.c_str(), where);
+    require_whole_chunks_of(filter, dataset, where);
   }
+}
+
+void require_whole_chunks(int64_t dataset, const std::string& where) {
+  for (const Filter& filter : filters_of(dataset, where)) require_whole_chunks_of(filter, dataset, where);
 }
 
 std::optional<size_t> lzf_size(std::span<const uint8_t> stored) {

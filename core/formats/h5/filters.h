@@ -19,8 +19,11 @@ void allow_plugins();
 // For the start of a process: registers LZF, and loads no plugins.
 void set_up_filters();
 
-// Throws Fault::mismatch naming the first unavailable filter of an open dataset.
+// Throws Fault::mismatch naming the first unavailable filter of an open dataset, and as require_whole_chunks().
 void require_filters(int64_t dataset, const std::string& where);
+// Throws Fault::corrupt for an open dataset that declares smaller chunks to LZF than it has. HDF5 reads a whole chunk
+// from what LZF returns.
+void require_whole_chunks(int64_t dataset, const std::string& where);
 
 // LZF is libLZF's format: runs of literal bytes, and copies of earlier bytes.
 // Returns the size of the decompressed bytes; nothing for data other than LZF, or cut short.

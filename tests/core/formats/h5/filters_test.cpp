@@ -13,14 +13,17 @@
 namespace estrain::h5 {
 namespace {
 
+using FilterValues = std::vector<unsigned>;
+
 // One chunk of four bytes, as if it had gone through this filter, which HDF5 must not know meanwhile: LZF is only read.
-void write_filtered(const std::string& path, H5Z_filter_t filter, const std::string& stored) {
+void write_filtered(const std::string& path, H5Z_filter_t filter, const std::string& stored,
+                    const FilterValues& values = {}) {
   H5Zunregister(filter);
   const hsize_t size = 4, start = 0;
   const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   const hid_t space = H5Screate_simple(1, &size, nullptr), plan = H5Pcreate(H5P_DATASET_CREATE);
   H5Pset_chunk(plan, 1, &size);
-  H5Pset_filter(plan, filter, H5Z_FLAG_OPTIONAL, 0, nullptr);
+  H5Pset_filter(plan, filter, H5Z_FLAG_OPTIONAL, values.size(), values.data());
   const hid_t data = H5Dcreate2(file, "v", H5T_NATIVE_UINT8, space, H5P_DEFAULT, plan, H5P_DEFAULT);
   REQUIRE(data >= 0);
   REQUIRE(H5Dwrite_chunk(data, H5P_DEFAULT, 0, &start, stored.size(), stored.data()) >= 0);
@@ -57,11 +60,38 @@ TEST_CASE("LZF that is damaged is an error, not other numbers") {
   for (const std::string& stored : {std::string("\x03"
                                                 "ab"),
                                     std::string("\x20\x05"), std::string("\xff")}) {
-    write_filtered(path, 32000, stored);
+    write_filtered(path, 32000, stored, {4, 261, 4});
     uint8_t out[4] = {};
     const File file = File::open(path);
-    CHECK(error_of([&] { file.root().dataset("v").read(Type::u8, out); }).fault() == Fault::corrupt);
+    const Error error = error_of([&] { file.root().dataset("v").read(Type::u8, out); });
+    CHECK(error.fault() == Fault::corrupt);
+    CHECK(error.message().find("declares chunks") == std::string::npos);
   }
+}
+
+TEST_CASE("LZF of chunks that are declared too small is refused: HDF5 would read behind their bytes") {
+  const ScratchFolder folder;
+  const std::string path = folder / "small.h5",
+                    two_bytes(
+                        "\x01"
+                        "ab"),
+                    four_bytes(
+                        "\x03"
+                        "abcd");
+  uint8_t out[4] = {};
+  for (const auto& [values, declared] : {std::pair(FilterValues{4, 261, 2}, "2"), std::pair(FilterValues{4, 261}, "0"),
+                                         std::pair(FilterValues{}, "0")}) {
+    CAPTURE(values.size());
+    write_filtered(path, 32000, two_bytes, values);
+    const File file = File::open(path);
+    const Error error = error_of([&] { file.root().dataset("v").read(Type::u8, out); });
+    CHECK(error.fault() == Fault::corrupt);
+    CHECK(error.message() ==
+          path + ": /v: declares chunks of " + declared + " bytes to LZF, and has chunks of 4 bytes");
+  }
+  write_filtered(path, 32000, four_bytes, {4, 261, 4});
+  File::open(path).root().dataset("v").read(Type::u8, out);
+  CHECK(std::string(out, out + 4) == "abcd");
 }
 
 TEST_CASE("a filter that cannot be had is named, with what helps") {
