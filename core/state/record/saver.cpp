@@ -36,6 +36,7 @@ std::string device_list(const Json& stage) {
 }
 
 constexpr size_t kAlignment = 4096;
+constexpr size_t kPiece = size_t{256} << 20;  // of a state that is copied
 
 constexpr uint64_t kBesideState = 1 << 20;  // a checkpoint's content beside its tensors, rounded up
 
@@ -113,10 +114,22 @@ std::string StageHistory::to_json() const {
   return "[" + text + "]";
 }
 
-Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest, Disk& disk)
+void copy_in_pieces(std::byte* to, const std::byte* from, size_t bytes, size_t piece,
+                    const std::function<void()>& after_each) {
+  for (size_t done = 0; done < bytes;) {
+    const size_t now = std::min(piece, bytes - done);
+    std::memcpy(to + done, from + done, now);
+    done += now;
+    after_each();
+  }
+}
+
+Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest,
+             std::function<void()> beat, Disk& disk)
     : spec_(spec),
       run_(run),
       manifest_(manifest),
+      beat_(std::move(beat)),
       disk_(disk),
       directory_(RunFiles(run).checkpoints(), disk),
       stages_(RunFiles(run).events()) {
@@ -129,7 +142,7 @@ void Saver::save(const StateToSave& source, const std::function<void()>& copied,
   const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
   if (!snapshot_) throw Error::make(Fault::infeasible, "no memory for a copy of the state ({} bytes)", bytes);
-  std::memcpy(snapshot_.get(), source.state, manifest_.layout.bytes);
+  copy_in_pieces(snapshot_.get(), source.state, manifest_.layout.bytes, kPiece, beat_);
   copied();
   busy_ = true;
   try {

@@ -78,11 +78,16 @@ class StageHistory {
   std::string devices_;
 };
 
+// Copies `bytes` in pieces of at most `piece` bytes, and calls `after_each` behind each of them: the copy of a large
+// state takes longer than the launcher waits for a sign of life.
+void copy_in_pieces(std::byte* to, const std::byte* from, size_t bytes, size_t piece,
+                    const std::function<void()>& after_each);
+
 class Saver {
  public:
-  // The disk must outlive the object.
+  // `beat`: a sign of life, while a state is copied. The disk must outlive the object.
   Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest,
-        Disk& disk = real_disk());
+        std::function<void()> beat, Disk& disk = real_disk());
   ~Saver() { wait(); }
 
   Step last_saved() const { return last_saved_; }
@@ -123,6 +128,7 @@ class Saver {
   const spec::JobSpec& spec_;
   const std::string run_;
   const checkpoint::Manifest& manifest_;
+  const std::function<void()> beat_;
   Disk& disk_;
   checkpoint::CheckpointDirectory directory_;
   StageHistory stages_;

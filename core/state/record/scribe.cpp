@@ -48,7 +48,7 @@ class Scribe {
         fingerprints_(open_fingerprints()),
         metrics_(open_metrics()),
         open_metrics_(open_openmetrics()),
-        saver_(setup.spec, setup.run, manifest_),
+        saver_(setup.spec, setup.run, manifest_, [&memory] { beat(memory); }),
         best_(setup.spec.checkpoint.best, spec::improves_by_falling(setup.spec.train, setup.spec.checkpoint.best)),
         newest_(setup.from_step) {
     take_up_best();

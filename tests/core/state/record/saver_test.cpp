@@ -167,6 +167,7 @@ struct SavedState {
   checkpoint::State state = checkpoint::filled(checkpoint::small_layout());
   spec::JobSpec spec;
   checkpoint::Manifest manifest;
+  int beats = 0;
 
   SavedState() {
     spec.job.name = "saved";
@@ -179,7 +180,8 @@ struct SavedState {
     manifest.processor = "a processor";
   }
   SaveOutcome save(Step step) {
-    Saver saver(spec, folder.path(), manifest, disk);
+    Saver saver(
+        spec, folder.path(), manifest, [this] { ++beats; }, disk);
     SaveOutcome outcome;
     disk.calls.clear();
     saver.save(
@@ -204,6 +206,30 @@ TEST_CASE("records are on the disk before the checkpoint of their steps is publi
   REQUIRE(calls.size() > first.size());
   CHECK(std::vector<std::string>(calls.begin(), calls.begin() + std::ssize(first)) == first);
   CHECK(std::ranges::count(calls, "rename to step-000000020.h5") == 1);
+}
+
+TEST_CASE("a state is copied in pieces, with a sign of life after each") {
+  std::string from(1001, '\0'), to(1001, 'x');
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i * 7);
+  const auto copied = [&](size_t bytes, size_t piece) {
+    int pieces = 0;
+    copy_in_pieces(reinterpret_cast<std::byte*>(to.data()), reinterpret_cast<const std::byte*>(from.data()), bytes,
+                   piece, [&] {
+                     ++pieces;
+                     const size_t done = std::min(bytes, static_cast<size_t>(pieces) * piece);
+                     CHECK(to.substr(0, done) == from.substr(0, done));
+                     CHECK(to.substr(done) == std::string(to.size() - done, 'x'));
+                   });
+    to.assign(to.size(), 'x');
+    return pieces;
+  };
+  CHECK(copied(1000, 100) == 10);
+  CHECK(copied(1001, 100) == 11);
+  CHECK(copied(99, 100) == 1);
+  CHECK(copied(0, 100) == 0);
+  SavedState saved;
+  CHECK(std::holds_alternative<Saved>(saved.save(Step(20))));
+  CHECK(saved.beats == 1);
 }
 
 }  // namespace
