@@ -24,7 +24,8 @@ inline constexpr EventName event_names[] = {
     {"determinism", "what \"auto\" was decided to mean: `chosen`, `reason`"},
     {"device_lost", "a device is not used any more: `step`, `device`, `cause`"},
     {"factors",
-     "in this stage hosts send factors of gradients in place of sums: `parameters`, `gradient_bytes`, and the `bytes` of "
+     "in this stage hosts send factors of gradients in place of sums: `parameters`, `gradient_bytes`, and the `bytes` "
+     "of "
      "an EST's factors"},
     {"failed", "the run ended by an error: `step`, `fault`, `error`, `advice`"},
     {"fault",
