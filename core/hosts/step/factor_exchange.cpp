@@ -178,10 +178,10 @@ void FactorExchange::send_ready() {
 
 void FactorExchange::send(std::span<const std::byte> bytes) {
   const uint64_t number = round_number(plan_.stage, step_);
-  for (const auto& [host, inflow] : inflows_) {
+  for (const auto& peer : inflows_) {
     cut_into_frames(Kind::factors, number, {bytes}, [&](net::FrameHead head, std::span<const std::byte> piece) {
       head.offset += sent_;
-      outbox_.send(host, head, piece);
+      outbox_.send(peer.first, head, piece);
     });
   }
   sent_ += bytes.size();
