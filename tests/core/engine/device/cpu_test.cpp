@@ -39,6 +39,24 @@ TEST_CASE("square roots have the bits of at::sqrt: all exponents, all sizes, val
   }
 }
 
+TEST_CASE("square roots have the bits of at::sqrt where many values are zeros, wherever these stand") {
+  const kernels::SquareRoots square_roots = aten_square_roots();
+  torch::manual_seed(5);
+  for (const int64_t block : {1, 3, 16, 63, 64, 65, 200, 1024}) {
+    for (const int64_t n : {64, 128, 1000, 2048}) {
+      const torch::Tensor is_zero =
+          torch::rand({(n + block - 1) / block}).lt(0.6).repeat_interleave(block).slice(0, 0, n);
+      torch::Tensor values = torch::rand({n}).masked_fill(is_zero, 0.0);
+      values[n / 2] = -0.0f;
+      const torch::Tensor expected = at::sqrt(values);
+      square_roots(values.data_ptr<float>(), values.const_data_ptr<float>(), static_cast<size_t>(n));  // in place
+      CAPTURE(block);
+      CAPTURE(n);
+      CHECK(std::memcmp(values.const_data_ptr(), expected.const_data_ptr(), expected.nbytes()) == 0);
+    }
+  }
+}
+
 TEST_CASE("a processor is described by vendor, name and ATen's capability") {
   const std::string text = describe_processor();
   CHECK(text.find("unknown") == std::string::npos);
