@@ -370,5 +370,6 @@ class Agent {
 
 void estrain_run_agent(estrain::hosts::AgentSetup* setup) {
   estrain::hosts::require_host_name(setup->name);
+  estrain::net::allow_many_descriptors();
   estrain::hosts::Agent(*setup).run();
 }

@@ -173,6 +173,7 @@ class CoordinatorCourier {
 }  // namespace estrain::hosts
 
 void estrain_run_courier(estrain::hosts::CourierSetup* setup) {
+  estrain::net::allow_many_descriptors();
   // Memory of large frames, of which many hosts have some on their way at a stage's begin, is given back when freed.
   ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
   estrain::hosts::CoordinatorCourier(*setup).run();

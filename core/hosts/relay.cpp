@@ -1,6 +1,5 @@
 // The relay between the launcher and the workers on other hosts (setup.h).
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <list>
@@ -178,18 +177,11 @@ class Relay {
   std::list<std::shared_ptr<RemoteWorker>> workers_;
 };
 
-// A worker takes five descriptors: its two sockets, each with the copy of its watch, and a connection.
-void allow_many_descriptors() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 }  // namespace
 }  // namespace estrain::hosts
 
 void estrain_run_relay(estrain::hosts::RelaySetup* setup) {
-  estrain::hosts::allow_many_descriptors();
+  // A worker takes five descriptors: its two sockets, each with the copy of its watch, and a connection.
+  estrain::net::allow_many_descriptors();
   estrain::hosts::Relay(*setup).run();
 }

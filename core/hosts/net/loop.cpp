@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <chrono>
@@ -71,6 +72,13 @@ class Loop::Timer : public std::enable_shared_from_this<Timer> {
   std::function<void()> callback_;
   const bool again_;
 };
+
+void allow_many_descriptors() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 // OpenSSL writes to sockets that the peer may have closed: an error reports the closed socket, not a signal.
 Loop::Loop() : engine_(std::make_unique<Engine>()) { ::signal(SIGPIPE, SIG_IGN); }

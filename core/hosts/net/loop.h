@@ -9,6 +9,11 @@
 
 namespace estrain::net {
 
+// Raises the soft limit of this process's open descriptors to the hard limit. A process with a connection to each other
+// host needs several descriptors a host, and many systems have a soft limit of 1024. Processes started later inherit
+// the limit.
+void allow_many_descriptors();
+
 class Loop {
  public:
   Loop();
