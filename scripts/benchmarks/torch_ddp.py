@@ -1,6 +1,7 @@
 """PyTorch DistributedDataParallel under torchrun (ddp_script.py), asked for so many steps at a time."""
 
 import os
+import re
 import subprocess
 from multiprocessing.connection import Listener
 from pathlib import Path
@@ -23,6 +24,12 @@ def torchrun(python, ranks, name, script, *words):
 def steps_of_case(bench, ranks, name, case, *options):
     """The command that runs ddp_script.py for a case."""
     return torchrun(bench.python, ranks, name, SCRIPT, case, *bench.ddp_options, *options)
+
+
+def errors_in(log):
+    """The lines that tell an error, or the end of a log without such a line: a compiler's warnings can fill thousands of lines."""
+    lines = [line[:300] for line in log.splitlines() if re.search(r"\w*[Ee]rror\b", line)]
+    return "\n".join(lines[:8]) or log[-3000:]
 
 
 class TorchDdp:
@@ -62,7 +69,7 @@ class TorchDdp:
                 connection.send(message)
             return [connection.recv() for connection in self.connections]
         except (EOFError, ConnectionError):
-            raise RuntimeError(f"a process of PyTorch has ended:\n{self.log.read_text()[-3000:]}") from None
+            raise RuntimeError(f"a process of PyTorch has ended:\n{errors_in(self.log.read_text())}") from None
 
     def run(self, warm, steps):
         """Returns the seconds of the slowest rank for `steps` steps after `warm` others."""
