@@ -255,11 +255,11 @@ void StepExchange::choose_factors() {
 
 void StepExchange::check_bits(size_t host) const {
   if (said_by(host).digest == said_by(plan_.own).digest) return;
+  const auto name = [](const HostShare& share) { return share.name.empty() ? "the launcher's host" : share.name; };
+  const std::string kinds = plan_.any_processor ? "" : "below D2 all hosts of a job need processors of one kind; ";
   throw Error::make(Fault::mismatch, "step {}: {} and {} have come to different bits", step_ + 1,
-                    plan_.hosts[host].name, plan_.here().name)
-      .advise(
-          "below D2 all hosts of a job need processors of one kind; compare the parameters' digests of two runs, one "
-          "on each host, by `estrain verify`");
+                    name(plan_.hosts[host]), name(plan_.here()))
+      .advise(kinds + "compare the parameters' digests of two runs, one on each host, by `estrain verify`");
 }
 
 void StepExchange::take_commit() {

@@ -220,21 +220,28 @@ const float* Updater::mean_of(const float* sum, size_t n) {
   return mean_.data();
 }
 
-// Sums a whole gradient in place of the gradient's first source and takes the norm, as torch does.
+// Sums a whole gradient in place of the gradient's first source and takes the norm, as torch does. By weight the norm
+// is of the mean. The sum stays in its place: couriers may still be sending it to other hosts.
 void Updater::sum_whole(size_t parameter) {
   float* target = gradients_.sum_target(parameter);
   const size_t elements = places_.model.elements(parameter);
   bool reached = false;
   for (size_t begin = 0; begin < elements; begin += kChunk) {
     const size_t n = std::min(kChunk, elements - begin);
-    const float* sum = mean_of(gradients_.sum(parameter, begin, n, scratch_.data()), n);
+    const float* sum = gradients_.sum(parameter, begin, n, scratch_.data());
     reached = sum != nullptr;
     if (reached && sum != target + begin) std::memcpy(target + begin, sum, n * sizeof(float));
   }
   memory_.gradients().norms()[parameter] = -1;
   if (!reached) return;
+  at::Tensor mean;
+  if (!mean_.empty()) {
+    mean = at::empty({static_cast<int64_t>(elements)}, torch::kFloat);
+    kernels::scale(mean.mutable_data_ptr<float>(), target, factor_of_sum(), elements);
+  }
   memory_.gradients().norms()[parameter] =
-      l2_norm(target, job_.network().parameters()[parameter].sizes(), job_.network().gradient_strides()[parameter]);
+      l2_norm(mean.defined() ? mean.mutable_data_ptr<float>() : target, job_.network().parameters()[parameter].sizes(),
+              job_.network().gradient_strides()[parameter]);
 }
 
 // torch.nn.utils.clip_grad_norm_, operation by operation.
@@ -279,7 +286,7 @@ bool Updater::update_all(const Waits& waits) {
     update(piece, [&](size_t begin, size_t n) -> const float* {
       if (!clips_) return mean_of(gradients_.sum(piece.parameter, begin, n, scratch_.data()), n);
       const float norm = memory_.gradients().norms()[piece.parameter];
-      return norm == -1 ? nullptr : gradients_.sum_target(piece.parameter) + begin;
+      return norm == -1 ? nullptr : mean_of(gradients_.sum_target(piece.parameter) + begin, n);
     });
   }
   return true;
