@@ -38,7 +38,7 @@ bool SumProgress::wait_summed(size_t begin) {
 
 void SumProgress::note_summed(size_t begin) {
   words_.summed_from.store(static_cast<uint32_t>(begin / floats_of_unit), std::memory_order_release);
-  wake_all();
+  futex_wake_all(words_.summed_from);
 }
 
 void SumProgress::note_factors(WorkerRank worker, uint32_t factors) {
