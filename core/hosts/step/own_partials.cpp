@@ -23,12 +23,8 @@ std::vector<std::vector<size_t>> sums_left_by(const comm::FinishPlan& plan) {
 
 // The slot of each source. Slots are numbered as the workers number them: core/engine/train/shared/gradient_store.h.
 std::vector<int64_t> slots_of(const comm::FinishPlan& fold, const HostPlan& plan) {
-  std::vector<int64_t> first_slot, slots_of_sources;
-  int64_t slots = 0;
-  for (const EstRange& range : plan.here().workers) {
-    first_slot.push_back(slots);
-    slots += comm::plan_fold(comm::SumOrder::tree, plan.ests(), range).buffers;
-  }
+  const std::vector<int64_t> first_slot = comm::first_slots(comm::SumOrder::tree, plan.ests(), plan.here().workers);
+  std::vector<int64_t> slots_of_sources;
   for (const comm::FinishPlan::Source& source : fold.sources)
     slots_of_sources.push_back(first_slot[static_cast<size_t>(source.worker.value)] + source.slot);
   return slots_of_sources;

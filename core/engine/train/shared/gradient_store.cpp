@@ -23,11 +23,8 @@ GradientStore::GradientStore(const ModelPlaces& places, const GradientSum& sum, 
       finish_(order.beyond ? sum_of_hosts() : sum.finish(order.ranges)),
       factor_(sum.factor()) {
   if (finish_.depth > static_cast<int>(comm::kDeepestStack)) throw Error(Fault::bug, "reduction tree too deep");
-  std::vector<int64_t> first_slot;
-  for (const EstRange& range : order.ranges) {
-    first_slot.push_back(slots_);
-    slots_ += sum.fold(range).buffers;
-  }
+  const std::vector<int64_t> first_slot = comm::first_slots(sum.order, sum.ests, order.ranges);
+  slots_ = first_slot.back();
   own_first_slot_ = first_slot[static_cast<size_t>(order.worker.value)];
   for (const comm::FinishPlan::Source& source : finish_.sources) {
     source_slots_.push_back(first_slot[static_cast<size_t>(source.worker.value)] + source.slot);

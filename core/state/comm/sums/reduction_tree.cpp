@@ -56,6 +56,12 @@ FoldPlan plan_fold(SumOrder order, int64_t ests, EstRange range) {
   return plan;
 }
 
+std::vector<int64_t> first_slots(SumOrder order, int64_t ests, const std::vector<EstRange>& ranges) {
+  std::vector<int64_t> slots = {0};
+  for (const EstRange& range : ranges) slots.push_back(slots.back() + plan_fold(order, ests, range).buffers);
+  return slots;
+}
+
 FinishPlan plan_finish(SumOrder order, int64_t ests, const std::vector<EstRange>& ranges) {
   FinishPlan plan;
   std::vector<Node> stack;

@@ -39,6 +39,10 @@ struct FoldPlan {
 
 FoldPlan plan_fold(SumOrder order, int64_t ests, EstRange range);
 
+// The gradient slots of a host's workers: the first slot of each worker, and then the number of all slots. A worker has
+// as many slots as its stack gets high.
+std::vector<int64_t> first_slots(SumOrder order, int64_t ests, const std::vector<EstRange>& ranges);
+
 // The way from the partial sums of all workers to the sum: a postfix program over `sources` (worker by worker, bottom
 // of the stack first). Entry >= 0: push the source; -1: replace the two topmost by left + right.
 struct FinishPlan {
