@@ -77,7 +77,7 @@ std::vector<std::byte> FactorExchange::offers(double waited_seconds) const {
   for (const size_t parameter : candidates_) {
     const ParameterRange& range = parts_.parameters()[parameter];
     const comm::FactorHead& head = comm::FactorPlaces(memory_, range.begin, range.size()).head(first);
-    append(bytes, Offer{head.form == comm::FactorForm::none ? 0 : head.bytes, head.seconds});
+    append(bytes, Offer{head.bytes, head.seconds});
   }
   return bytes;
 }

@@ -11,10 +11,9 @@
 // each EST: a FactorHead, the left array, the right array, each at a multiple of 64 bytes.
 //
 // 1. In the first three steps of a stage all gradients are summed as partial sums. In the third the first worker of
-// each
-//    host writes a FactorHead for the host's first EST and each parameter: an offer, with the size of a full
-//    mini-batch's factors and the time that a product takes. (In earlier steps the processes' memory is new to them,
-//    and slow.)
+//    each host writes a FactorHead for the host's first EST and each parameter. A head with `bytes` is an offer: it has
+//    the size of a full mini-batch's factors, and the time that a product takes. (In earlier steps the processes'
+//    memory is new to them, and slow.)
 // 2. With the results of this step the couriers gather the offers of all hosts. By the same rule all hosts choose the
 //    same parameters (core/hosts/step/factor_exchange.h). The presence flags of the slot say which.
 // 3. In each later step of the stage the workers write the factors of each chosen parameter during the backward pass,
@@ -23,7 +22,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "core/base/ids.h"
 #include "core/state/comm/job_memory.h"
@@ -76,7 +74,7 @@ class FactorPlaces {
 // third step, before it answers the request for sums.
 inline uint8_t* chosen_factors(JobMemory& memory) { return memory.gradients()[memory.ests() - 1].presence; }
 
-// Bytes of an array of `floats` floats behind a head or another array.
+// Returns the bytes of the place of an array: places begin at multiples of 64 bytes.
 constexpr size_t factor_bytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace estrain::comm

@@ -20,7 +20,6 @@ FactoredSums::FactoredSums(Workplace& place, const StageOrder& order)
       multiplied_(place.memory.meetings().multiplied(), place.memory, order),
       own_(order.own()),
       worker_(order.worker),
-      is_first_worker_(order.worker == WorkerRank(0)),
       first_step_(place.memory.commit().trained()),
       factor_(place.job.gradient_sum().factor()),
       seen_(place.job.places().model.num_parameters()) {
@@ -46,16 +45,11 @@ void FactoredSums::plan(const StageOrder& order) {
   ranges.insert(ranges.end(), order.ranges.begin(), order.ranges.end());
   add_others(order.ranges.back().end.value, memory_.ests());
 
-  std::vector<int64_t> first_slots;
-  int64_t slots = 0;
-  for (const EstRange& range : order.ranges) {
-    first_slots.push_back(slots);
-    slots += gradient_sum.fold(range).buffers;
-  }
+  const std::vector<int64_t> first_slots = comm::first_slots(gradient_sum.order, gradient_sum.ests, order.ranges);
   finish_ = gradient_sum.finish(ranges);
   for (const comm::FinishPlan::Source& source : finish_.sources) {
     const auto range = static_cast<size_t>(source.worker.value);
-    if (range < first_own || range >= first_own + first_slots.size()) {
+    if (range < first_own || range >= first_own + order.ranges.size()) {
       sources_.push_back({std::nullopt, ranges[range].begin});
     } else {
       sources_.push_back({first_slots[range - first_own] + source.slot, ranges[range].begin});
@@ -76,7 +70,7 @@ std::vector<torch::Tensor> FactoredSums::tensors(const std::vector<size_t>& para
 
 void FactoredSums::begin_step(Step step) {
   const int64_t steps = step.value - first_step_.value;  // of the stage, before this one
-  is_offered_ = is_first_worker_ && steps + 1 == comm::kStepsBeforeFactors;
+  is_offered_ = worker_ == WorkerRank(0) && steps + 1 == comm::kStepsBeforeFactors;
   if (is_offered_) watch_.emplace(tensors(candidates_));
   if (steps == comm::kStepsBeforeFactors) take_choice();
   written_.assign(static_cast<size_t>(own_.size()) * chosen_.size(), false);
@@ -96,8 +90,7 @@ void FactoredSums::take_choice() {
 void FactoredSums::watch(size_t arrival, const torch::Tensor& loss) {
   const VirtualRank rank = rank_of(arrival);
   if (makes_offers(arrival)) {
-    samples_ = static_cast<int64_t>(place_.job.samples().sampler().indices(memory_.commit().trained(), rank).size());
-    std::ranges::fill(seen_, std::nullopt);
+    for (const size_t i : candidates_) places_of(i).head(rank) = {};  // no offer
     watch_->watch(loss, [this](size_t i, const GradientFactors& factors) { seen_[candidates_[i]] = factors; });
   } else if (!chosen_.empty()) {
     watch_->watch(loss, [this, arrival, rank](size_t i, const GradientFactors& factors) {
@@ -111,34 +104,36 @@ void FactoredSums::watch(size_t arrival, const torch::Tensor& loss) {
   }
 }
 
-// Of the same EST in a step with a full mini-batch; 0: rows do not belong to samples.
+// Returns the rows of this worker's first EST in a step with a full mini-batch; 0: rows do not belong to samples.
 int64_t FactoredSums::rows_of_full_batch(const GradientFactors& factors) const {
+  const data::EpochSampler& sampler = place_.job.samples().sampler();
+  const auto samples = static_cast<int64_t>(sampler.indices(memory_.commit().trained(), rank_of(0)).size());
   const int64_t rows = factors.rows();
-  return samples_ == 0 || rows % samples_ != 0 ? 0 : rows / samples_ * place_.job.samples().sampler().batch();
+  return samples == 0 || rows % samples != 0 ? 0 : rows / samples * sampler.batch();
 }
 
-// Takes the factors for good only if the gradient computed from them has the bits of the backward pass.
+// A head with bytes is an offer. It gets them only if the gradient computed from the factors has the bits of the
+// backward pass.
 void FactoredSums::offer(size_t parameter, const float* gradient) {
-  const std::optional<GradientFactors> factors = std::exchange(seen_[parameter], std::nullopt);
-  if (!factors || gradient == nullptr || !are_storable(*factors, sizes(parameter))) return;
-  const int64_t rows = rows_of_full_batch(*factors);
-  const size_t bytes = bytes_of_factors(factors->form, rows, sizes(parameter));
+  const GradientFactors factors = std::exchange(seen_[parameter], {});
+  if (factors.form == comm::FactorForm::none || gradient == nullptr || !are_storable(factors, sizes(parameter))) return;
+  const int64_t rows = rows_of_full_batch(factors);
+  const size_t bytes = bytes_of_factors(factors.form, rows, sizes(parameter));
   const comm::FactorPlaces places = places_of(parameter);
   if (rows == 0 || bytes > places.capacity()) return;
   const VirtualRank rank = rank_of(0);
-  put_factors(places, rank, *factors);
+  put_factors(places, rank, factors);
   torch::Tensor computed = gradient_of(factors_in(places, rank, sizes(parameter)), sizes(parameter));
   const auto n = static_cast<size_t>(computed.numel());
   if (!computed.is_contiguous() || std::memcmp(computed.const_data_ptr<float>(), gradient, n * sizeof(float)) != 0)
     return;
   // A short mini-batch takes less time than a full one.
   const double seconds = seconds_of_product(parameter, std::move(computed)) * static_cast<double>(rows) /
-                         static_cast<double>(factors->rows());
+                         static_cast<double>(factors.rows());
   comm::FactorHead& head = places.head(rank);
   head.rows = rows;
   head.bytes = static_cast<uint32_t>(bytes);
   head.seconds = static_cast<float>(seconds);
-  offered_.push_back(parameter);
 }
 
 // The product of the factors in the place of this worker's first EST. `memory`: an earlier product, whose memory the
@@ -157,19 +152,12 @@ double FactoredSums::seconds_of_product(size_t parameter, torch::Tensor memory) 
 }
 
 void FactoredSums::end_pass(size_t arrival) {
-  if (makes_offers(arrival)) {
-    for (const size_t i : candidates_) {
-      if (std::ranges::find(offered_, i) == offered_.end()) places_of(i).head(rank_of(0)) = {};
-    }
-    offered_.clear();
-  } else if (written_in_order_ < (arrival + 1) * chosen_.size()) {
-    const auto missing = std::ranges::find(written_, false) - written_.begin();
-    const size_t parameter = chosen_[static_cast<size_t>(missing) % chosen_.size()].parameter;
-    throw Error::make(Fault::infeasible,
-                      "the gradient of {} has no factors in this mini-batch, or larger ones than before",
-                      place_.job.manifest().digest_names[parameter])
-        .advise("let the hosts send such gradients as sums: network.factors = \"never\"");
-  }
+  if (written_in_order_ >= (arrival + 1) * chosen_.size()) return;
+  const size_t parameter = chosen_[written_in_order_ % chosen_.size()].parameter;
+  throw Error::make(Fault::infeasible,
+                    "the gradient of {} has no factors in this mini-batch, or larger ones than before",
+                    place_.job.manifest().digest_names[parameter])
+      .advise("let the hosts send such gradients as sums: network.factors = \"never\"");
 }
 
 void FactoredSums::note_written(size_t arrival, size_t chosen) {

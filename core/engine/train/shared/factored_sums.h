@@ -66,19 +66,16 @@ class FactoredSums {
   StageMeeting multiplied_;
   const EstRange own_;
   const WorkerRank worker_;
-  const bool is_first_worker_;  // of this host
-  const Step first_step_;       // the state from which the stage begins
+  const Step first_step_;  // the state from which the stage begins
   const float factor_;
   comm::FinishPlan finish_;
   std::vector<Source> sources_;     // of finish_
   std::vector<size_t> candidates_;  // parameters whose place can hold factors
   std::vector<Chosen> chosen_;      // the last parameter first
   std::optional<FactorWatch> watch_;
-  std::vector<std::optional<GradientFactors>> seen_;  // [parameter]: of the pass that makes offers
+  std::vector<GradientFactors> seen_;  // [parameter]: of the pass that makes offers
   // of the step under way
   bool is_offered_ = false;        // this worker's first EST makes offers
-  int64_t samples_ = 0;            // of the EST that makes offers
-  std::vector<size_t> offered_;    // parameters
   std::vector<bool> written_;      // [arrival * chosen_.size() + chosen]
   uint32_t written_in_order_ = 0;  // all before are written
 };
