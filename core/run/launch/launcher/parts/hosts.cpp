@@ -28,6 +28,10 @@ std::optional<SumOverHosts> Hosts::sums() const {
   return sum_over_hosts(run_.spec, devices_of(devices_in_force(run_.job)));
 }
 
+bool Hosts::may_send_factors() const {
+  return launch::may_send_factors(run_.spec, devices_of(devices_in_force(run_.job)));
+}
+
 // Returns the hosts of the stage and the ranges of their workers, the launcher's own host first, as in rank order.
 Json Hosts::plan() const {
   Json hosts = Json::array(), devices = Json::array();
@@ -53,7 +57,7 @@ Json Hosts::plan() const {
           {"clear", run_.spec.network.secrecy == spec::Secrecy::control},
           {"own", 0},
           {"gpus_sum", sums() == SumOverHosts::by_gpus},
-          {"factors", may_send_factors(run_.spec, devices_of(devices_in_force(run_.job)))},
+          {"factors", may_send_factors()},
           {"all_factors", run_.spec.network.factors == spec::SendFactors::always},
           {"hosts", hosts}};
 }
@@ -103,7 +107,7 @@ void Hosts::place(size_t index, comm::RunStage& order) const {
   if (others().empty()) return;
   order.beyond =
       comm::BeyondHost{links_.stage, static_cast<int64_t>(first), static_cast<int64_t>(workers.size()), host == own()};
-  order.beyond->factors = may_send_factors(run_.spec, devices_of(devices_in_force(run_.job)));
+  order.beyond->factors = may_send_factors();
   for (size_t i = 0; i < workers.size() && order.exchanges; ++i) {
     if (i == 0 || workers[i].device.host != workers[i - 1].device.host) order.beyond->host_workers.push_back(0);
     ++order.beyond->host_workers.back();

@@ -38,6 +38,7 @@ class Hosts {
 
  private:
   const std::string& own() const { return run_.options.own_host; }
+  bool may_send_factors() const;
   Json plan() const;
   void tell_courier(Json order);  // adds the courier's addresses for listening and connecting
   std::optional<decisions::Event> note_end();
