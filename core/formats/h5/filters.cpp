@@ -82,7 +82,7 @@ Error missing(H5Z_filter_t id, const char* stored, const std::string& where) {
 struct Filter {
   H5Z_filter_t id;
   std::string name;                     // as stored; may be empty
-  std::array<unsigned, 3> values = {};  // the first parameters; 0 for those that the file lacks
+  std::array<unsigned, 3> values = {};  // the first parameters; a parameter that the file lacks is 0
 };
 
 // Empty for a contiguous dataset.

@@ -19,8 +19,8 @@ namespace estrain::hosts {
 // (core/data/files/identity.h). Paths and times may differ. `spec`: TOML.
 std::variant<DataDigests, NoData> data_digests_of(const std::string& spec);
 
-// Returns what `read` returns, or why there is nothing. Throws nothing that `read` throws: in a thread of its own, that
-// would end the agent.
+// Returns the result of `read`, or the message of the exception that `read` has thrown. In a thread of its own, an
+// exception would end the agent.
 std::variant<DataDigests, NoData> digests_or_reason(const std::function<DataDigests()>& read);
 
 class LookAnswer : public net::FrameSink {

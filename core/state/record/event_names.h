@@ -25,8 +25,7 @@ inline constexpr EventName event_names[] = {
     {"device_lost", "a device is not used any more: `step`, `device`, `cause`"},
     {"factors",
      "in this stage hosts send factors of gradients in place of sums: `parameters`, `gradient_bytes`, and the `bytes` "
-     "of "
-     "an EST's factors"},
+     "of an EST's factors"},
     {"failed", "the run ended by an error: `step`, `fault`, `error`, `advice`"},
     {"fault",
      "a process was lost: worker, device, ESTs, step, process, log; cause, class, evidence, advice and whether it is "

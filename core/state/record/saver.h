@@ -103,8 +103,8 @@ class Saver {
     std::vector<uint64_t> digests;  // on record of this state (Manifest::digest_names); empty: no record
   };
   // Copies the state out, calls `copied`, then writes the copy in the background; `done` gets the outcome, in the
-  // saver's thread if a thread can be started. A state that differs from its record is not written. The records in the
-  // run's files are synced before the checkpoint is published.
+  // saver's thread if a thread can be started. The saver does not write a state that differs from its record, and syncs
+  // the records in the run's files before it publishes the checkpoint.
   void save(const StateToSave& source, const std::function<void()>& copied,
             const std::function<void(SaveOutcome)>& done);
 

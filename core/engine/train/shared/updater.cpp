@@ -221,7 +221,7 @@ const float* Updater::mean_of(const float* sum, size_t n) {
 }
 
 // Sums a whole gradient in place of the gradient's first source and takes the norm, as torch does. By weight the norm
-// is of the mean. The sum stays in its place: couriers may still be sending it to other hosts.
+// is of the mean. The sum stays in its place: couriers may still send the sum to other hosts.
 void Updater::sum_whole(size_t parameter) {
   float* target = gradients_.sum_target(parameter);
   const size_t elements = places_.model.elements(parameter);
