@@ -81,7 +81,8 @@ TEST_CASE("LZF of chunks that are declared too small is refused: HDF5 would read
   uint8_t out[4] = {};
   for (const auto& [values, declared] : {std::pair(FilterValues{4, 261, 2}, "2"), std::pair(FilterValues{4, 261}, "0"),
                                          std::pair(FilterValues{}, "0")}) {
-    CAPTURE(values.size());
+    const size_t count = values.size();
+    CAPTURE(count);
     write_filtered(path, 32000, two_bytes, values);
     const File file = File::open(path);
     const Error error = error_of([&] { file.root().dataset("v").read(Type::u8, out); });
