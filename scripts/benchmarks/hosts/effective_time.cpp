@@ -5,6 +5,7 @@
 //
 //   effective_time [--hosts N] [--devices N] [--ests N] [--days D] [--seed N] [--spares PERCENT] [--rate NAME]
 //                  [--step S] [--silent S] [--warm S] [--state GB] [--copy GBIT/S] [--redo S]
+//                  [--slow PERCENT] [--slowdown FACTOR]
 //
 // Hosts fail at random, but for the last one. Of the failures, half are of lemons (3 of 63 hosts), one in a hundred
 // takes a switch of 32 hosts, 6 in 419 are silent corruption: the job then begins anew --redo seconds ago. Half of the
@@ -12,6 +13,10 @@
 // tells. Half of the failures are over after ten minutes, half after a day. A host that is back, or a spare, is asked
 // to join as soon as the job lacks a host and no change is under way; its workers warm up for --warm seconds beside the
 // others.
+//
+// Of the failures, --slow percent only slow a host down, by --slowdown, for as long as a failed host would be away.
+// After three windows of steps at that pace (core/run/launch/profiling/speed_meter.h) a spare host takes the place of
+// the slow host. Without a spare, ESTs move to other hosts, if that shortens the step.
 //
 // Prints the effective time, the parts of the lost time, and the estimate of a formula. Ends with 1 if the job ends,
 // or if the parts do not add up.
@@ -34,6 +39,7 @@
 #include "core/base/error.h"
 #include "core/run/decisions/decide.h"
 #include "core/run/faults/diagnosis.h"
+#include "core/run/launch/profiling/speed_meter.h"
 
 namespace {
 
@@ -47,6 +53,8 @@ constexpr int64_t kHostsOfSwitch = 32;
 constexpr double kShareOfSwitches = 0.01, kShareOfCorruption = 6.0 / 419, kShareOfSilence = 0.5;
 constexpr double kBackSoon = 600, kBackAfterRepair = kDay, kShareOfRepairs = 0.5;
 constexpr double kTick = 0.1;  // as the launcher's
+constexpr int kWindowsOfWatch = 3;
+constexpr double kLeastGain = 0.03;  // of a change of shares
 
 // Seconds between the failures of a whole job on so many devices.
 struct Rate {
@@ -60,6 +68,7 @@ const std::vector<Rate> kRates = {{"llama3", 3.09 * 3600, 16384},  // Llama 3
 struct Setup {
   int64_t hosts = 1280, devices = 8, ests = 8;  // devices of a host, ESTs of a device
   double days = 100, spares = 1, step = 10, silent = 1.5, warm = 60, state = 100, copy = 100, redo = 600;
+  double slow = 0, slowdown = 1.5;
   int64_t seed = 1;
   Rate rate = kRates.front();
 
@@ -77,6 +86,7 @@ struct Setup {
 // What the job does, second by second.
 enum class Doing : size_t {
   training,
+  slow,
   redone,
   noticing,
   leaving,
@@ -88,8 +98,8 @@ enum class Doing : size_t {
   count
 };
 constexpr std::array<const char*, static_cast<size_t>(Doing::count)> kDoing = {
-    "fewer devices", "step under way", "noticing",           "leaving", "opening", "copying the state",
-    "takeovers",     "corruption",     "waiting for workers"};
+    "fewer devices", "slow hosts",        "step under way", "noticing",   "leaving",
+    "opening",       "copying the state", "takeovers",      "corruption", "waiting for workers"};
 
 class Job {
  public:
@@ -123,6 +133,7 @@ class Job {
   int64_t failures() const { return failures_; }
   int64_t joins() const { return joins_; }
   int64_t takeovers() const { return takeovers_; }
+  int64_t slowdowns() const { return slowdowns_; }
 
  private:
   struct Due {
@@ -176,7 +187,8 @@ class Job {
     now_ = when;
     if (doing_ == Doing::training) {
       useful_ += pace_ * passed;
-      lost_[static_cast<size_t>(Doing::training)] += (1 - pace_) * passed;
+      lost_[static_cast<size_t>(Doing::training)] += (1 - even_pace_) * passed;
+      lost_[static_cast<size_t>(Doing::slow)] += (even_pace_ - pace_) * passed;
     } else {
       lost_[static_cast<size_t>(doing_)] += passed;
     }
@@ -200,6 +212,7 @@ class Job {
     longest_standstill_ = std::max(longest_standstill_, now_ - stands_since_);
     doing_ = Doing::training;
     trains_since_ = now_;
+    watch_speed();
   }
 
   double step_seconds() const { return setup_.step / pace_; }
@@ -207,10 +220,29 @@ class Job {
     return trained_ + (trains() ? static_cast<int64_t>((now_ - trains_since_) / step_seconds()) : 0);
   }
 
+  double slowness(const placement::Device& device) const {
+    const auto slow = slow_.find(host_of(device));
+    return slow == slow_.end() ? 1 : slow->second;
+  }
+
+  // Paces are shares of the pace with all devices: of the shares in force, and of even shares on equal devices.
   void note_pace() {
-    int64_t most = 0;
-    for (const Member& worker : state_.workers) most = std::max(most, worker.ests.size());
-    pace_ = static_cast<double>(setup_.ests) / static_cast<double>(most);
+    double longest = 0;
+    for (const Member& worker : state_.workers)
+      longest = std::max(longest, static_cast<double>(worker.ests.size()) * slowness(worker.device));
+    const int64_t workers = std::ssize(state_.workers);
+    pace_ = static_cast<double>(setup_.ests) / longest;
+    even_pace_ = static_cast<double>(setup_.ests) / static_cast<double>((ests_ + workers - 1) / workers);
+  }
+
+  // A host has become slow, or is no longer slow. The step under way goes on at the new pace.
+  void change_pace() {
+    if (!trains()) return note_pace();
+    const double steps = (now_ - trains_since_) / step_seconds();
+    trained_ += static_cast<int64_t>(steps);
+    note_pace();
+    trains_since_ = now_ - (steps - std::floor(steps)) * step_seconds();
+    watch_speed();
   }
 
   // Decisions.
@@ -254,24 +286,96 @@ class Job {
   }
 
   bool lacks_hosts() const { return std::ssize(at_work_) < setup_.hosts; }
+  bool may_change() const { return is_settled(state_) && !state_.recovery && !state_.resize; }
 
   // As the pool or a user would, where a host is free.
   void ask_to_join() {
-    if (!is_settled(state_) || state_.recovery || state_.resize || !lacks_hosts() || spares_.empty()) return;
+    if (may_change() && lacks_hosts() && !spares_.empty()) change_hosts({}, "hosts are free");
+  }
+
+  // Asks for the job's hosts without `leaving`, and for spares up to the full number of hosts.
+  void change_hosts(const std::set<int64_t>& leaving, const std::string& why) {
     joining_.clear();
-    std::set<int64_t> hosts = at_work_;
-    while (!spares_.empty() && std::ssize(hosts) < setup_.hosts) {
-      const int64_t host = spares_.extract(spares_.begin()).value();
-      hosts.insert(host);
-      joining_.insert(host);
-    }
-    decisions::PendingChange change;
+    while (!spares_.empty() && std::ssize(at_work_) - std::ssize(leaving) + std::ssize(joining_) < setup_.hosts)
+      joining_.insert(spares_.extract(spares_.begin()).value());
     placement::Devices devices = placement::devices_of(devices_in_force(state_));
+    std::erase_if(devices, [&](const placement::Device& device) { return leaving.contains(host_of(device)); });
     for (const placement::Device& added : devices_of(joining_)) devices.push_back(added);
-    change.devices = placement::evenly(devices);
-    change.held = devices;
-    change.why = "hosts are free";
+    ask_for(placement::evenly(devices), why);
+  }
+
+  void ask_for(const placement::Assignment& shares, const std::string& why) {
+    decisions::PendingChange change;
+    change.devices = shares;
+    change.held = placement::devices_of(shares);
+    change.why = why;
+    change.keeps_devices = change.held == state_.held;
     decide(decisions::ChangeAsked{change, std::nullopt});
+  }
+
+  // Slow hosts.
+
+  void watch_speed() {
+    const double seconds = kWindowsOfWatch * launch::SpeedMeter::kWindowSteps * step_seconds();
+    at(seconds, [this, watch = ++watch_] {
+      if (watch == watch_) answer_slowness();
+    });
+  }
+
+  void answer_slowness() {
+    if (!may_change()) return watch_speed();
+    std::set<int64_t> slow;
+    for (const auto& [host, factor] : slow_) {
+      if (at_work_.contains(host) && fmt::format("h{}", host) != state_.host) slow.insert(host);
+    }
+    while (slow.size() > spares_.size()) slow.erase(std::prev(slow.end()));
+    if (!slow.empty()) {
+      replaced_.insert(slow.begin(), slow.end());
+      change_hosts(slow, "hosts are slow");
+    } else if (const placement::Assignment shares = best_shares(); pace_with(shares) > pace_ * (1 + kLeastGain)) {
+      ask_for(shares, "hosts are slow");
+    }
+    begin_ticks();
+  }
+
+  // The shares with which the slowest device is as fast as it can be.
+  placement::Assignment best_shares() const {
+    placement::Assignment shares = placement::evenly(state_.held);
+    const auto room = [&](double pace) {
+      int64_t ests = 0;
+      for (const placement::Share& share : shares) ests += static_cast<int64_t>(pace / slowness(share.device) + 1e-9);
+      return ests;
+    };
+    double pace = std::ceil(static_cast<double>(ests_) / static_cast<double>(shares.size()));
+    while (room(pace) < ests_) ++pace;
+    int64_t left = ests_;
+    for (placement::Share& share : shares) {
+      share.ests = std::max<int64_t>(1, static_cast<int64_t>(pace / slowness(share.device) + 1e-9));
+      left -= *share.ests;
+    }
+    for (size_t i = 0; left < 0; i = (i + 1) % shares.size()) {  // one device after another hosts one EST less
+      if (*shares[i].ests > 1) --*shares[i].ests, ++left;
+    }
+    return shares;
+  }
+  double pace_with(const placement::Assignment& shares) const {
+    double longest = 0;
+    for (const placement::Share& share : shares)
+      longest = std::max(longest, static_cast<double>(*share.ests) * slowness(share.device));
+    return static_cast<double>(setup_.ests) / longest;
+  }
+
+  void slow_down() {
+    ++slowdowns_;
+    const int64_t host = choose_host();
+    slow_[host] = setup_.slowdown;
+    change_pace();
+    at(away(), [this, host] {
+      slow_.erase(host);
+      if (replaced_.erase(host) != 0 && !at_work_.contains(host) && !down_.contains(host)) spares_.insert(host);
+      change_pace();
+      begin_ticks();
+    });
   }
 
   void carry_out(const decisions::Deed& deed) {
@@ -370,9 +474,12 @@ class Job {
     return chosen.at(random_() % chosen.size());
   }
 
+  double away() { return unit_() < kShareOfRepairs ? kBackAfterRepair : kBackSoon; }
+
   void fail() {
     if (std::ranges::count_if(at_work_, [this](int64_t host) { return !down_.contains(host); }) < 2) return;
     ++failures_;
+    if (setup_.slow > 0 && unit_() < setup_.slow / 100) return slow_down();
     if (unit_() < kShareOfCorruption) return begin_anew();
     const int64_t first = choose_host();
     std::set<int64_t> failed = {first};
@@ -385,7 +492,7 @@ class Job {
     const bool of_coordinator =
         std::ranges::any_of(failed, [this](int64_t host) { return fmt::format("h{}", host) == state_.host; });
     const bool in_stage = std::ranges::any_of(failed, [this](int64_t host) { return of_stage_.contains(host); });
-    const double back = unit_() < kShareOfRepairs ? kBackAfterRepair : kBackSoon;
+    const double back = away();
     for (const int64_t host : failed) {
       down_.insert(host);
       at(back, [this, host] {
@@ -478,18 +585,21 @@ class Job {
 
   std::vector<bool> is_lemon_;
   std::set<int64_t> at_work_, joining_, spares_, down_, of_stage_;
+  std::map<int64_t, double> slow_;  // by host: a mini-batch's time over the usual time
+  std::set<int64_t> replaced_;      // slow hosts that a spare has replaced, or is about to
+  uint64_t watch_ = 0;
   int64_t ests_ = 0, workers_started_ = 0;
   decisions::RunState state_;
   decisions::EventQueue events_;
   uint64_t stage_ = 0;
 
   Doing doing_ = Doing::training;
-  double trains_since_ = 0, stands_since_ = 0, pace_ = 1;
+  double trains_since_ = 0, stands_since_ = 0, pace_ = 1, even_pace_ = 1;
   int64_t trained_ = 0;
 
   double useful_ = 0, longest_standstill_ = 0;
   std::array<double, static_cast<size_t>(Doing::count)> lost_{};
-  int64_t failures_ = 0, joins_ = 0, takeovers_ = 0;
+  int64_t failures_ = 0, joins_ = 0, takeovers_ = 0, slowdowns_ = 0;
 };
 
 // The estimate beside the simulation: each failure costs half a step, the notice, two stages (without the host, and
@@ -504,8 +614,9 @@ double by_formula(const Setup& setup) {
 Setup setup_of(std::span<char*> words) {
   Setup setup;
   const std::map<std::string, double*> numbers = {
-      {"--days", &setup.days}, {"--spares", &setup.spares}, {"--step", &setup.step}, {"--silent", &setup.silent},
-      {"--warm", &setup.warm}, {"--state", &setup.state},   {"--copy", &setup.copy}, {"--redo", &setup.redo}};
+      {"--days", &setup.days}, {"--spares", &setup.spares},    {"--step", &setup.step}, {"--silent", &setup.silent},
+      {"--warm", &setup.warm}, {"--state", &setup.state},      {"--copy", &setup.copy}, {"--redo", &setup.redo},
+      {"--slow", &setup.slow}, {"--slowdown", &setup.slowdown}};
   const std::map<std::string, int64_t*> counts = {
       {"--hosts", &setup.hosts}, {"--devices", &setup.devices}, {"--ests", &setup.ests}, {"--seed", &setup.seed}};
   for (size_t i = 1; i < words.size(); i += 2) {
@@ -523,8 +634,10 @@ Setup setup_of(std::span<char*> words) {
       throw Error::make(Fault::usage, "{} {} is no option", name, value);
     }
   }
-  if (setup.hosts < 2 || setup.devices < 1 || setup.ests < 1 || setup.days <= 0 || setup.step <= 0 || setup.copy <= 0)
-    throw Error(Fault::usage, "two hosts at least, and numbers above zero");
+  if (setup.hosts < 2 || setup.devices < 1 || setup.ests < 1 || setup.days <= 0 || setup.step <= 0 || setup.copy <= 0 ||
+      setup.slow < 0 || setup.slow > 100 || setup.slowdown < 1)
+    throw Error(Fault::usage,
+                "two hosts at least, numbers above zero, --slow of 100 at most, --slowdown of 1 at least");
   return setup;
 }
 
@@ -535,6 +648,8 @@ void print(const Setup& setup, const Job& job, double effective) {
              setup.between_failures() / 3600, job.failures(), setup.days, setup.seed);
   fmt::print("effective time {:.3f} %, by the formula {:.3f} %; {} joins, {} takeovers; longest standstill {:.0f} s\n",
              100 * effective, 100 * by_formula(setup), job.joins(), job.takeovers(), job.longest_standstill());
+  if (setup.slow > 0)
+    fmt::print("{} of the failures made a host slower, by the factor {:g}\n", job.slowdowns(), setup.slowdown);
   for (size_t i = 0; i < kDoing.size(); ++i) {
     const double hours = job.lost()[i] / 3600 * static_cast<double>(setup.hosts * setup.devices);
     if (job.lost()[i] > 0)
