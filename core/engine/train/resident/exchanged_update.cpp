@@ -24,6 +24,9 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
       passed_(place, order, shares_, sums_, {.arrived = [this](size_t bucket) { finish_sums(bucket); }}),
       pulse_(place.memory.pulse(order.rank())) {
   tick_ = new_floats(1, place.device);
+  size_t parts = 0;
+  for (size_t b = 0; b < shares_.buckets(); ++b) parts += shares_.pieces(b).size();
+  device_squares_.expect_parts(parts);
   if (!clips_) return;
   clipped_ = groups_of(job_.places().model, shares_.largest_bucket());
   whole_ = new_floats(largest_range(job_.places().model, clipped_), place.device);
@@ -36,13 +39,18 @@ bool ExchangedUpdate::begin_step(Step step) {
 
 void ExchangedUpdate::finish_sums(size_t bucket) {
   passed_.finish(bucket, optimizer_.reached());
+  for (const ParameterPiece& piece : shares_.pieces(bucket))
+    device_squares_.add_mean(total_of(bucket, piece), piece.size);
   if (!clips_) update_share(bucket, nullptr);
+}
+
+float* ExchangedUpdate::total_of(size_t bucket, const ParameterPiece& piece) const {
+  return passed_.total(bucket) + (shares_.offset(piece) - shares_.own(bucket).begin);
 }
 
 void ExchangedUpdate::update_share(size_t bucket, const float* factor) {
   place_.resident->await_save();
-  for (const ParameterPiece& piece : shares_.pieces(bucket))
-    optimizer_.update_apart(piece, passed_.total(bucket) + (shares_.offset(piece) - shares_.own(bucket).begin));
+  for (const ParameterPiece& piece : shares_.pieces(bucket)) optimizer_.update_apart(piece, total_of(bucket, piece));
   optimizer_.flush(factor);
 }
 
@@ -142,6 +150,7 @@ int64_t ExchangedUpdate::pass() {
   place_.exchange->transfer(group_);
   place_.exchange->join();
   optimizer_.read_results(/*counts=*/true);
+  device_squares_.read();
   waiting(pulse_, comm::Activity::meeting, [this] {
     place_.device.finish_reads();
     return true;

@@ -38,6 +38,8 @@ class ExchangedUpdate : public ResidentCarrier {
     passed_.fold(arrival, parameter, gradient);
   }
   void finish_sums(size_t bucket);
+  // Returns where the sum of a piece of a bucket is.
+  float* total_of(size_t bucket, const ParameterPiece& piece) const;
   void update_share(size_t bucket, const float* factor);
   void update_clipped();
   // Sends the totals of this worker's shares in a range of the parameters to all workers, and receives theirs.

@@ -221,7 +221,9 @@ ResidentCarrier::ResidentCarrier(Workplace& place, const StageOrder& order)
       job_(place.job),
       clips_(job_.spec().train.clip_grad_norm > 0),
       sums_(job_.places().model, job_.gradient_sum(), place.device, order.own()),
+      device_squares_(place, sums_.ests()),
       optimizer_(place),
+      squares_(job_.spec(), place.memory.pulse(order.rank())),
       commit_(place, order),
       finished_(place.memory.meetings().finished(), place.memory, order),
       saving_(place, order) {}
@@ -231,18 +233,30 @@ bool ResidentCarrier::carries_on() const { return !place_.memory.commit().looks_
 bool ResidentCarrier::begin_step(Step step) {
   step_ = step;
   sums_.forget();
+  device_squares_.begin_step();
   optimizer_.begin_step(step);
   return true;
 }
 
 void ResidentCarrier::backward(size_t arrival, const torch::Tensor& loss) {
-  place_.hooks.backward_on_device(
-      loss, [this, arrival](size_t parameter, const torch::Tensor& gradient) { fold(arrival, parameter, gradient); });
-  sums_.flush();
+  place_.hooks.backward_on_device(loss, [this, arrival](size_t parameter, const torch::Tensor& gradient) {
+    take_one(arrival, parameter, gradient);
+  });
+  flush();
 }
 
 void ResidentCarrier::take(size_t arrival, const std::vector<torch::Tensor>& gradients) {
-  for (size_t i = 0; i < gradients.size(); ++i) fold(arrival, i, gradients[i]);
+  for (size_t i = 0; i < gradients.size(); ++i) take_one(arrival, i, gradients[i]);
+  flush();
+}
+
+void ResidentCarrier::take_one(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
+  device_squares_.add_est(arrival, parameter, gradient);
+  fold(arrival, parameter, gradient);
+}
+
+void ResidentCarrier::flush() {
+  device_squares_.flush();
   sums_.flush();
 }
 
@@ -253,6 +267,9 @@ void ResidentCarrier::keep_buffers() {
 
 bool ResidentCarrier::commit() {
   const Step next = step_.next();
+  squares_.begin_step();
+  squares_.add(device_squares_.of_ests(), device_squares_.of_mean());
+  squares_.end_step();
   keep_schedule(job_, place_.memory, step_, place_.host_state(step_), place_.host_state(next));
   return finished_.meet([this] { commit_for_all(); }) && (!saving_.wants(next) || saving_.save(next, saved_part()));
 }

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "core/engine/train/carrier/carrier.h"
+#include "core/engine/train/carrier/gradient_squares.h"
 #include "core/engine/train/carrier/step_commit.h"
 #include "core/engine/train/job/meeting.h"
+#include "core/engine/train/resident/device_squares.h"
 #include "core/engine/train/resident/resident_sums.h"
 #include "core/engine/train/state/model_places.h"
 #include "core/engine/train/workplace/resident_state.h"
@@ -141,12 +143,16 @@ class ResidentCarrier : public Carrier {
   TrainingJob& job_;
   const bool clips_;
   ResidentSums sums_;
+  DeviceSquares device_squares_;
   ResidentOptimizer optimizer_;
   Step step_;  // the committed step; the next step is under way
 
  private:
+  void take_one(size_t arrival, size_t parameter, const torch::Tensor& gradient);
+  void flush();
   void commit_for_all();
 
+  GradientSquares squares_;
   StepCommit commit_;
   StageMeeting finished_;
   ResidentSaving saving_;

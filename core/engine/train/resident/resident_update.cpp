@@ -35,13 +35,17 @@ int64_t ResidentUpdate::pass() {
   place_.resident->await_save();
   for (size_t i = 0; i < job_.places().model.num_parameters(); ++i) {
     const float* const gradient = sum_of(i);
-    if (gradient != nullptr) reached.push_back({i, gradient});
+    if (gradient != nullptr) {
+      reached.push_back({i, gradient});
+      device_squares_.add_mean(gradient, job_.places().model.elements(i));
+    }
     optimizer_.update_all_of(i, gradient);
   }
   if (clips_) optimizer_.take_norms(reached);
   optimizer_.flush(clips_ ? optimizer_.clip_factor() : nullptr);
   gradients_.assign(gradients_.size(), {});
   optimizer_.read_results();
+  device_squares_.read();
   return 0;
 }
 

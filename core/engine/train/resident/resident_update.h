@@ -11,7 +11,9 @@ namespace estrain::train {
 class ResidentUpdate : public ResidentCarrier {
  public:
   // `order` must have one worker, and place.resident must be set.
-  ResidentUpdate(Workplace& place, const StageOrder& order) : ResidentCarrier(place, order), ests_(order.own()) {}
+  ResidentUpdate(Workplace& place, const StageOrder& order) : ResidentCarrier(place, order), ests_(order.own()) {
+    device_squares_.expect_parts(job_.places().model.num_parameters());
+  }
 
   bool begin_step(Step step) override;
   int64_t pass() override;

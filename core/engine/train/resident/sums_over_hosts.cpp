@@ -27,6 +27,7 @@ SumsOverHosts::SumsOverHosts(Workplace& place, const StageOrder& order)
       writers_(order.beyond->host_workers),
       writes_presence_(order.worker == WorkerRank(0)),
       sums_(place.job.places().model, place.job.gradient_sum(), place.device, order.own()),
+      squares_(place, sums_.ests()),
       passed_(place, order, shares_, sums_,
               {.arrived = [this](size_t bucket) { passed_.finish(bucket, reached_.mutable_data_ptr<float>()); },
                .send_on = [this](size_t bucket, device::TransferGroup& group) { send_sums(bucket, group); }}),
@@ -54,6 +55,7 @@ void SumsOverHosts::plan_foreign_sums() {
 
 void SumsOverHosts::begin_step() {
   sums_.forget();
+  squares_.begin_step();
   passed_.begin_step();
 }
 
@@ -95,6 +97,7 @@ int64_t SumsOverHosts::pass() {
   place_.exchange->join();
   for (size_t bucket = 0; bucket < shares_.buckets(); ++bucket) write_sums(bucket);
   write_presence();
+  squares_.read();
   waiting(pulse_, comm::Activity::meeting, [this] {
     place_.device.finish();
     return true;

@@ -15,6 +15,7 @@
 
 #include "core/engine/device/exchange.h"
 #include "core/engine/train/job/stage_order.h"
+#include "core/engine/train/resident/device_squares.h"
 #include "core/engine/train/resident/passed_sums.h"
 #include "core/engine/train/resident/resident_sums.h"
 #include "core/engine/train/resident/shares.h"
@@ -45,11 +46,16 @@ class SumsOverHosts : public DeviceSums {
 
   void begin_step() override;
   void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override {
+    squares_.add_est(arrival, parameter, gradient);
     passed_.fold(arrival, parameter, gradient);
   }
-  void flush() override { sums_.flush(); }
+  void flush() override {
+    squares_.flush();
+    sums_.flush();
+  }
   int64_t pass() override;
   bool are_whole() override;
+  double est_squares() const override { return squares_.of_ests(); }
 
  private:
   // The sum over another host's share of a bucket, which this worker writes to shared memory.
@@ -71,6 +77,7 @@ class SumsOverHosts : public DeviceSums {
   const SumWriters writers_;
   const bool writes_presence_;  // the host's first worker
   ResidentSums sums_;
+  DeviceSquares squares_;
   PassedSums passed_;
   std::vector<std::vector<ForeignSum>> foreign_;  // [bucket]
   at::Tensor reached_;                            // whether any EST of the job reached the parameter. [parameter]

@@ -1,10 +1,8 @@
 #include "core/engine/train/shared/gradient_store.h"
 
 #include <array>
-#include <cmath>
 
 #include "core/base/error.h"
-#include "kernels/portable/reduction.h"
 
 namespace estrain::train {
 namespace {
@@ -78,16 +76,6 @@ const float* GradientStore::sum(size_t parameter, size_t begin, size_t n, float*
 
 float* GradientStore::sum_target(size_t parameter) const {
   return memory_.gradients()[source_slots_[0]].values + places_.gradient_offset(parameter);
-}
-
-double GradientSquares::squares(const float* values, size_t n) {
-  float sum = 0;
-  kernels::portable::sum_of_squares(&sum, values, {1, static_cast<int64_t>(n), 1}, {});
-  return sum;
-}
-
-void GradientSquares::end_step() {
-  if (measures_ && std::isfinite(of_ests_) && std::isfinite(of_mean_)) pulse_.measured(of_ests_, of_mean_);
 }
 
 }  // namespace estrain::train

@@ -9,9 +9,7 @@
 #include "core/engine/train/job/job.h"
 #include "core/engine/train/job/stage_order.h"
 #include "core/engine/train/state/model_places.h"
-#include "core/job/spec/job_spec.h"
 #include "core/state/comm/job_memory.h"
-#include "core/state/comm/memory/pulse.h"
 
 namespace estrain::train {
 
@@ -47,32 +45,6 @@ class GradientStore {
   int64_t own_first_slot_ = 0;
   int64_t slots_ = 0;
   float factor_;
-};
-
-// Measures the squared norms of a step's gradients. The launcher computes the noise of the gradients from the norms
-// (run/launch/profiling/noise_meter.h). Only jobs with elastic.batch = "adaptive" and more than one EST are measured.
-// No bit of the training depends on the measurement.
-class GradientSquares {
- public:
-  GradientSquares(const spec::JobSpec& spec, comm::WorkerPulse& pulse)
-      : pulse_(pulse), measures_(spec.elastic.batch == spec::BatchMode::adaptive && spec.job.ests > 1) {}
-
-  bool measures() const { return measures_; }
-  // Forgets an aborted step.
-  void begin_step() { of_ests_ = of_mean_ = 0; }
-  // Adds the gradient of one EST for a parameter, of n floats.
-  void add_est(const float* gradient, size_t n) { of_ests_ += squares(gradient, n); }
-  // Adds a part of the mean over all ESTs.
-  void add_mean(const float* gradient, size_t n) { of_mean_ += squares(gradient, n); }
-  // Call this function after this worker's last gradient of the step. A non-finite step does not count.
-  void end_step();
-
- private:
-  static double squares(const float* values, size_t n);
-
-  comm::WorkerPulse& pulse_;
-  const bool measures_;
-  double of_ests_ = 0, of_mean_ = 0;
 };
 
 }  // namespace estrain::train

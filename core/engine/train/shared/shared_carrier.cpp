@@ -269,6 +269,7 @@ bool SharedCarrier::agree_with_other_hosts() {
 }
 
 bool SharedCarrier::commit() {
+  if (on_devices_) squares_.add(on_devices_->est_squares(), 0);
   squares_.end_step();
   return finished_.meet([this] { commit_for_all(); }) && !was_refused();
 }

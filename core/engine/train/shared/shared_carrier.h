@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/engine/train/carrier/carrier.h"
+#include "core/engine/train/carrier/gradient_squares.h"
 #include "core/engine/train/carrier/step_commit.h"
 #include "core/engine/train/job/meeting.h"
 #include "core/engine/train/shared/factored_sums.h"
@@ -62,6 +63,9 @@ class DeviceSums {
   virtual int64_t pass() = 0;
   // Call this function after pass(). Returns false on abort. Throws Fault::device if transfers failed.
   virtual bool are_whole() = 0;
+  // Call this function after pass(). Returns the squared norms of the gradients of this worker's ESTs, together, if the
+  // job is measured (GradientSquares).
+  virtual double est_squares() const = 0;
 };
 
 class SharedCarrier : public Carrier {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/engine/train/carrier/gradient_squares.h"
 #include "core/engine/train/job/job.h"
 #include "core/engine/train/shared/gradient_store.h"
 #include "core/engine/train/state/model_places.h"
