@@ -337,6 +337,32 @@ TEST_CASE("workers of GPUs are copies of a process with CUDA's libraries, where 
   CHECK(job.fork_servers() == servers);
 }
 
+TEST_CASE("the noise of gradients is measured on GPUs as on the CPU") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job() + "[elastic]\nbatch = \"adaptive\"\n");
+  // Each step has all samples, and the parameters stay: the noise hardly depends on the number of steps.
+  const Words stays = {"--set", "optimizer.name=sgd", "--set", "optimizer.lr=1e-9",  "--set", "optimizer.groups=[]",
+                       "--set", "data.samples=32",    "--set", "train.steps=100000", "--set", "model.dropout=0"};
+  const auto noise_on = [&](const std::string& devices) {
+    take_another_order();
+    Job job(spec, folder / ("on " + devices), with(with(kMixedD2, stays), {"--devices", devices}));
+    Json found;
+    wait_until("some steps are measured", [&] {
+      const Json status = job.status();
+      found = status.contains("gradient_noise") ? status.at("gradient_noise") : Json();
+      return found.is_object() && found.at("steps").get<int64_t>() >= 60;
+    });
+    CHECK(job.stop().code == 0);
+    job.launcher().wait();
+    return found.at("scale").get<double>();
+  };
+  const double on_cpu = noise_on("cpu");
+  for (const char* devices : {"cuda:0", "cuda:0,cuda:1", "cuda:0=1,cuda:1=7"}) {
+    CAPTURE(devices);
+    CHECK(noise_on(devices) == doctest::Approx(on_cpu).epsilon(0.1));
+  }
+}
+
 TEST_CASE("transfers that never end, time and again, end the job") {
   const ScratchFolder folder;
   const Setting fault("ESTRAIN_SIMULATED_FAULT", "silence 30 -");

@@ -1,10 +1,11 @@
 """Cases of tests/hosts/run on simulated GPUs (tests/simulated_gpu): the GPUs of a host exchange among themselves; those of several hosts through the hosts' memory, or, on a network that may see gradients, by NCCL."""
+import json
 import os
 import signal
 from contextlib import contextmanager
 from pathlib import Path
 
-from hosts_site import LONG, ROOT, NotTested, check, events, finish, last_step, steps_of, stop_here, wait_for
+from hosts_site import ENDLESS, LONG, ROOT, NotTested, check, ests_of, events, finish, last_step, steps_of, stop_here, wait_for
 
 MIXED_STEPS = 20
 AHEAD = 5  # steps to train between two changes
@@ -140,6 +141,30 @@ def nccl_at_d2(site):
             site.same(run, one)
 
 
+def noise_of_gpus(site):
+    """A job with a changeable batch measures the noise of its gradients: on GPUs of two hosts as on one CPU, which the pool's choice of a batch depends on."""
+    # Each step has all samples, and the parameters stay: the noise hardly depends on the number of steps.
+    settings = ("--set", "elastic.batch=adaptive", "--set", "optimizer.name=sgd", "--set", "optimizer.lr=1e-9", "--set", f"data.samples={2 * ests_of(site)}",
+                "--set", "model.dropout=0", "--set", "job.determinism=D2", "--allow-mixed")
+    enough = 60  # steps
+
+    def noise(run):
+        done = site.network.run(0, [site.program, "status", str(run), "--json"])
+        found = json.loads(done.stdout).get("gradient_noise") if done.returncode == 0 else None
+        return found["scale"] if found and found["steps"] >= enough else None
+
+    found = {}
+    with on_gpus(site):
+        for name, devices in (("cpu", "cpu"), ("nccl", "cuda:0,h1/cuda:0")):
+            run = site.folder / f"noise-{name}"
+            agents = [site.agent(1, run)] if name == "nccl" else []
+            job = train(site, run, devices, ENDLESS, *IN_CLEAR, *settings)
+            wait_for(lambda: noise(run), "the noise is not measured", job)
+            found[name] = noise(run)
+            stop_here(site, run, job, *agents)
+    check(0.8 < found["nccl"] / found["cpu"] < 1.25, f"noise of gradients, in samples: {found}")
+
+
 def loses_gpus_by_nccl(site, name, lose):
     """The host of one GPU of three is lost while a group of transfers is under way, and comes back. The run stops, and resumes."""
     with on_gpus(site):
@@ -248,5 +273,5 @@ def nccl_led_by_another(site):
     led_by_another(site, "nccl-led", *IN_CLEAR)
 
 
-GPU_CASES = [gpus, gpus_by_nccl, gpus_and_cpus]
+GPU_CASES = [gpus, gpus_by_nccl, gpus_and_cpus, noise_of_gpus]
 GPU_CASES_AT_LENGTH = [gpus_cut, gpus_stopped, gpus_led_by_another, nccl_at_d2, nccl_cut, nccl_stopped, nccl_led_by_another]

@@ -62,6 +62,10 @@ class NotTested(Exception):
     """This machine lacks what the case needs. It counts as failed, unless the caller knows (`--may-skip`)."""
 
 
+def ests_of(site):
+    return max(FEWEST_ESTS, site.hosts + 1)
+
+
 class Site:
     """A network, a folder, and what runs there."""
 
@@ -76,7 +80,7 @@ class Site:
 
     def spec(self, steps, clip=0):
         path = self.folder / f"job-{steps}-{clip}.toml"
-        path.write_text(SPEC.format(ests=max(FEWEST_ESTS, self.hosts + 1), steps=steps, clip=clip))
+        path.write_text(SPEC.format(ests=ests_of(self), steps=steps, clip=clip))
         return str(path)
 
     def start(self, host, *arguments, log=None):

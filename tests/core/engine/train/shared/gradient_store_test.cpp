@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -246,29 +245,6 @@ TEST_CASE("nothing is measured unless the job's batch may be changed") {
   training.step(all);
   CHECK(training.pulse(0).measured_steps.load() == 0);
   CHECK(training.pulse(0).est_squares.load() == 0);
-}
-
-TEST_CASE("a step that was aborted or is not finite leaves no trace") {
-  spec::JobSpec spec;
-  spec.elastic.batch = spec::BatchMode::adaptive;
-  spec.job.ests = 2;
-  comm::WorkerPulse pulse{};
-  GradientSquares squares(spec, pulse);
-  const std::vector<float> gradient = {3, 4};
-  squares.begin_step();
-  squares.add_est(gradient.data(), 2);
-  squares.begin_step();
-  squares.add_est(gradient.data(), 2);
-  squares.add_mean(gradient.data(), 1);
-  squares.end_step();
-  CHECK(pulse.est_squares.load() == 25);
-  CHECK(pulse.mean_squares.load() == 9);
-  const float infinite = std::numeric_limits<float>::infinity();
-  squares.begin_step();
-  squares.add_est(&infinite, 1);
-  squares.end_step();
-  CHECK(pulse.measured_steps.load() == 1);
-  CHECK(pulse.est_squares.load() == 25);
 }
 
 }  // namespace
