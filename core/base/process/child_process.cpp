@@ -114,12 +114,22 @@ ChildProcess ChildProcess::start(const ChildOptions& options) {
 }
 
 ChildProcess ChildProcess::adopt(pid_t pid) {
-  ChildProcess child;
-  child.pid_ = pid;
-  child.pidfd_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!child.pidfd_) throw system_error(fmt::format("cannot watch process {}", pid), errno);
-  ::fcntl(child.pidfd_.get(), F_SETFD, FD_CLOEXEC);
-  return child;
+  std::optional<ChildProcess> child = find(pid);
+  if (!child) throw system_error(fmt::format("cannot watch process {}", pid), ESRCH);
+  return std::move(*child);
+}
+
+std::optional<ChildProcess> ChildProcess::find(pid_t pid) {
+  ChildProcess found;
+  found.pid_ = pid;
+  found.pidfd_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!found.pidfd_) {
+    // The last two: the number is no process's, but may be a thread's.
+    if (errno == ESRCH || errno == EINVAL || errno == ENOENT) return std::nullopt;
+    throw system_error(fmt::format("cannot watch process {}", pid), errno);
+  }
+  ::fcntl(found.pidfd_.get(), F_SETFD, FD_CLOEXEC);
+  return found;
 }
 
 void ChildProcess::signal(int number) const {

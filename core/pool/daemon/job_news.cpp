@@ -32,6 +32,15 @@ bool is_locked(const std::string& path) {
   return file && !take_lock(file.get(), path);
 }
 
+// Returns the launcher at work on this host; nothing if there is none. A process id proves nothing: after a restart of
+// the host, another process may have it. The run's lock is proof.
+std::optional<ChildProcess> launcher_of(const std::string& run) {
+  const run_directory::RunDirectory directory(run);
+  const std::optional<run_directory::RunOwner> owner = directory.owner();
+  if (!owner || !owner->is_here() || !is_locked(directory.lock_file())) return std::nullopt;
+  return ChildProcess::find(owner->pid);
+}
+
 // A launcher's state in a pool's words.
 dispatch::FoundAtWork::Doing doing_of(const std::string& state) {
   using Doing = dispatch::FoundAtWork::Doing;
@@ -80,19 +89,18 @@ std::optional<dispatch::Evaluation> evaluation_in(std::string_view line, const d
 
 }  // namespace
 
-// A process id proves nothing: after a restart of the host, another process may have it. The run's lock is proof.
 void JobNews::take_up(JobId id, double asked) {
   if (!hosts_.agents.tasks_of(id).empty() || !job_of(id).home.empty()) take_up_elsewhere(id);
   if (processes_.launchers.contains(id) || processes_.orphans.contain(id)) return;
   const std::string run = hosts_.directory.run(id);
-  const std::optional<run_directory::RunOwner> owner = run_directory::RunDirectory(run).owner();
-  if (!is_locked(run_directory::RunDirectory(run).lock_file()) || !owner || !owner->is_here() || owner->has_ended()) {
+  std::optional<ChildProcess> launcher = launcher_of(run);
+  if (!launcher) {
     const bool began = run_directory::RunDirectory(run).has_run();
     tell_last_evaluations(id);
     const dispatch::Ended never{dispatch::Ended::How::stopped, "it had not begun"};
     return dispatcher_.tell(dispatch::JobEnded{id, began ? end_of(id, std::nullopt) : never});
   }
-  processes_.launchers[id] = {.process = ChildProcess::adopt(owner->pid), .is_child = false};
+  processes_.launchers[id] = {.process = std::move(*launcher), .is_child = false};
   const std::optional<JobLook> look = look_at_run(run, kPatienceAtFirst);
   if (!look || !look->held) return;
   tell_batch(id, look->batch);

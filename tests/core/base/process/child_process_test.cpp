@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
@@ -167,6 +169,18 @@ TEST_CASE("a running child can be taken up by its number") {
   second.signal(SIGTERM);
   CHECK(second.wait().code == SIGTERM);
   CHECK(error_of([] { ChildProcess::adopt(0x3fffff); }).message().starts_with("cannot watch process "));
+}
+
+TEST_CASE("a process that has ended is not found, nor is a thread taken for a process") {
+  ChildProcess first = ChildProcess::start(shell("exec sleep 60"));
+  const pid_t pid = first.pid();
+  CHECK(ChildProcess::find(pid)->pid() == pid);
+  first.signal(SIGKILL);
+  first.wait();
+  CHECK_FALSE(ChildProcess::find(pid).has_value());
+  bool is_found = true;
+  std::thread([&] { is_found = ChildProcess::find(::gettid()).has_value(); }).join();
+  CHECK_FALSE(is_found);
 }
 
 // The middle process starts a child and is killed. The child holds the writing end of a pipe while it lives.

@@ -1,9 +1,11 @@
 #include "core/pool/daemon/job_news.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <thread>
 
 #include "tests/core/pool/daemon/resting_pool.h"
 
@@ -266,6 +268,16 @@ TEST_CASE("a daemon that begins counts no failure for a job that had not begun, 
     at.news.take_up(1, 0);
     CHECK(at.job().failures == (began ? 1 : 0));
   }
+}
+
+TEST_CASE("a daemon that begins takes no thread for a launcher whose number the thread has by now") {
+  News at(state_with_job(Phase::running, {"cpu"}));
+  std::thread([&] {
+    const UniqueFd lock = lock_of_run(at.hosts.directory.run(1), ::gettid());
+    at.news.take_up(1, 0);
+  }).join();
+  CHECK(at.processes.launchers.empty());
+  CHECK(at.job().phase == Phase::waiting);
 }
 
 TEST_CASE("a daemon that begins takes up a launcher on another host, and asks nothing twice") {

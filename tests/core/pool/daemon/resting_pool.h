@@ -1,14 +1,19 @@
 #pragma once
 // A pool without processes: the daemon's host is nodeA, and the agent of nodeB is a file written by the test.
 
+#include <fcntl.h>
+
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/files/file_lock.h"
 #include "core/base/files/files.h"
+#include "core/base/process/host_name.h"
 #include "core/pool/daemon/job_processes.h"
 #include "core/pool/daemon/pool_hosts.h"
+#include "core/state/run_directory/run_directory.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::pool {
@@ -59,6 +64,16 @@ inline void prepare_agent(const std::string& pool, const AgentOfB& agent) {
   make_folders(pool + "/hosts");
   write_report(pool, agent);
   MeetingFolder(pool).write("nodeB", Orders{.to = "b", .refusal = {}, .tasks = agent.tasks});
+}
+
+// Returns the lock of a run, whose owner on record is this process.
+inline UniqueFd lock_of_run(const std::string& run, pid_t owner) {
+  make_folders(run);
+  const std::string path = RunFiles(run).lock_file();
+  replace_bytes(path, run_directory::RunOwner{owner, host_name(), ""}.to_text());
+  UniqueFd lock = open_file(path, O_RDWR);
+  take_lock(lock.get(), path);
+  return lock;
 }
 
 class RestingPool {
