@@ -25,7 +25,8 @@ struct TimePassed {
 };
 
 // A daemon begins to serve the pool with the saved state. Before the first TimePassed, or request, the dispatcher
-// decides nothing: until then a FoundAtWork or JobEnded tells of each job whose launcher was up.
+// decides nothing: until then a FoundAtWork or JobEnded tells of each job whose launcher was up, and then a FoundAtWork
+// of each job that is up though the state does not say so.
 struct TakenUp {
   static constexpr std::string_view name = "taken_up";
   template <typename Self, typename Visit>
@@ -192,7 +193,8 @@ struct JobEnded {
 };
 
 // After a restart of the daemon: the job's launcher is at work. The target of the job stays as saved: a request
-// continues if it arrived, and is made again if it was lost.
+// continues if it arrived, and is made again if it was lost. A job that was not up in the saved state was started by a
+// daemon that could not save the start: its target becomes the devices held.
 struct FoundAtWork {
   static constexpr std::string_view name = "found_at_work";
   enum class Doing {
@@ -207,7 +209,8 @@ struct FoundAtWork {
   int64_t step = 0;         // committed
   double lost = 0;          // s; the cost of the last requested change, if the change is done
   double step_seconds = 0;  // lately; 0: not known
-  ESTRAIN_FIELDS(job, held, doing, step, lost, step_seconds)
+  std::string home = {};    // Job::home of a job that was not up in the saved state
+  ESTRAIN_FIELDS(job, held, doing, step, lost, step_seconds, home)
 };
 Json to_field(FoundAtWork::Doing doing);
 void from_field(const Json& json, FoundAtWork::Doing& doing);

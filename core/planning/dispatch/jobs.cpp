@@ -47,6 +47,15 @@ WriteHistory begin_to_train(Job& job, double earlier = 0) {
   return note_of(job, "trains", Counted::began_earlier, earlier);
 }
 
+// A daemon that could not save the state has started the job, with devices that the job holds by now.
+void begin_unsaved(const State& state, Job& job, const FoundAtWork& event) {
+  job.phase = Phase::starting;
+  job.home = event.home;
+  job.target = held_by(state, job.id);
+  if (!job.started) job.started = state.seen;
+  ++job.starts;
+}
+
 // Begins to count the job's steps, from this moment, with the present devices, at this step.
 void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   job.seen_at = 0;
@@ -320,6 +329,7 @@ void on(DispatchTurn& turn, const FoundAtWork& event) {
   }
   const Target had = held_by(state, id);
   hold(state, id, event.held);
+  if (!is_up(one.phase)) begin_unsaved(state, one, event);
   if (was_asked) {
     const bool is_done =
         one.phase == Phase::changing && one.batch.wanted == 0 && held_by(state, id) == state.underway.asked[id].then;

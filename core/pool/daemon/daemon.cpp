@@ -118,17 +118,19 @@ void Daemon::number_above_folders(dispatch::State& state) {
   chronicle_.add({wall_seconds(), 0, "unknown", 0, words});
 }
 
-// Finds launchers of an earlier daemon still at work, and jobs with launchers ended meanwhile.
+// Finds launchers of an earlier daemon still at work, and jobs with launchers ended meanwhile. A job whose start is not
+// on the disk comes last: by then the devices of ended jobs are free.
 void Daemon::take_up_jobs() {
   host_news_.take_up();
-  std::vector<JobId> up;
+  std::vector<JobId> up, others;
   for (const auto& [id, job] : state().jobs) {
-    if (dispatch::is_up(job.phase)) up.push_back(id);
+    if (!dispatch::is_over(job.phase)) (dispatch::is_up(job.phase) ? up : others).push_back(id);
   }
   for (const JobId id : up) {
     const bool changes = state().jobs.at(id).phase == dispatch::Phase::changing;
     news_.take_up(id, changes ? chronicle_.asked(id) : 0);
   }
+  for (const JobId id : others) news_.take_up_unsaved(id);
 }
 
 int Daemon::run() {
@@ -209,8 +211,8 @@ bool Daemon::hear(std::chrono::milliseconds limit) {
   return !ends_itself;
 }
 
-// Writes down the news among the actions. A start is on the disk before the launcher begins: a later daemon looks for
-// the launchers of jobs that it knows to be up, and would start any other job a second time.
+// Writes down the news among the actions. A start is on the disk before the launcher begins, unless the disk is full: a
+// later daemon knows the job's devices though the launcher does not answer yet.
 void Daemon::write_down(const std::vector<dispatch::Action>& actions) {
   bool starts_a_job = false;
   for (const dispatch::Action& action : actions) {

@@ -109,13 +109,35 @@ void JobNews::take_up(JobId id, double asked) {
     tell_found(id, *look, pool_names(*look->held, "", hosts_.own), change_cost(run, asked));
 }
 
+// Where no devices are known yet, the first look at the launcher tells.
+void JobNews::take_up_unsaved(JobId id) {
+  JobLauncher found{.is_child = false};
+  for (const Agents::Placed& one : hosts_.agents.tasks_of(id)) {
+    if (one.task.kind == kLauncher) found.host = one.host, found.task = one.task.id;
+  }
+  JobLook look;
+  look.state = "starting";
+  if (found.task.empty()) {
+    const std::string run = hosts_.directory.run(id);
+    std::optional<ChildProcess> launcher = launcher_of(run);
+    if (!launcher) return;
+    found.process = std::move(*launcher);
+    if (const auto seen = look_at_run(run, kPatienceAtFirst); seen && seen->held) look = *seen;
+  }
+  found.is_found = look.held.has_value();
+  processes_.launchers[id] = std::move(found);
+  tell_batch(id, look.batch);
+  tell_found(id, look, pool_names(look.held.value_or(std::vector<std::string>()), "", hosts_.own), 0);
+}
+
 dispatch::Ended JobNews::end_of(JobId id, const std::optional<ChildEnd>& end) const {
   return run_end(hosts_.directory.run(id), end, hosts_.directory.train_log(id), job_of(id).request.inputs);
 }
 
 void JobNews::tell_found(JobId id, const JobLook& look, const std::vector<std::string>& held, double lost) {
   const int64_t step = look.step.value_or(0);
-  dispatcher_.tell(dispatch::FoundAtWork{id, held, doing_of(look.state), step, lost, look.step_seconds});
+  const std::string& home = processes_.launchers.at(id).host;
+  dispatcher_.tell(dispatch::FoundAtWork{id, held, doing_of(look.state), step, lost, look.step_seconds, home});
 }
 
 // The launcher of the job is on another host, or other hosts have the job's state.

@@ -20,8 +20,11 @@ class JobNews {
   JobNews(PoolDispatcher& dispatcher, PoolHosts& hosts, JobProcesses& processes)
       : dispatcher_(dispatcher), hosts_(hosts), processes_(processes) {}
 
-  // `asked`: the time of the request for the current change of devices; 0: no change was under way.
+  // Takes up a job with a launcher. `asked`: the time of the request for the current change of devices; 0: no change
+  // was under way.
   void take_up(dispatch::JobId id, double asked);
+  // Takes up a job that has a launcher only if an earlier daemon started the job and could not save the start.
+  void take_up_unsaved(dispatch::JobId id);
   // `end`: nothing if the launcher is no child of this process.
   void on_launcher_ended(dispatch::JobId id, const std::optional<ChildEnd>& end);
   void on_answer(dispatch::JobId id, const ChildEnd& end);

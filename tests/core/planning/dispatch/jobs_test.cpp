@@ -164,6 +164,43 @@ TEST_CASE(
   CHECK(found(0, 0.25, 112).first.empty());
 }
 
+// A state saved before the job of pool_with_a_start() was started.
+State saved_before_the_start(Phase phase) {
+  State state = pool_with_a_start().state();
+  for (Slot& slot : state.slots) slot.holder = 0;
+  Job& job = state.jobs.at(1);
+  job.phase = phase;
+  job.target.clear();
+  job.started.reset();
+  job.starts = 0;
+  return state;
+}
+
+TEST_CASE("a job whose start was not saved continues with the devices of its launcher, and is not started again") {
+  for (const Phase phase : {Phase::checking, Phase::waiting, Phase::held}) {
+    Dispatcher pool(saved_before_the_start(phase), {});
+    pool.on(TakenUp{}, 110);
+    pool.on(FoundAtWork{.job = 1, .held = {"cpu", "cpu"}, .step = 20}, 111);
+    CHECK(pool.state().jobs.at(1).phase == Phase::running);
+    CHECK(pool.state().jobs.at(1).step == 20);
+    CHECK(held_by(pool.state(), 1) == Target{{"cpu", 2}});
+    CHECK(pool.state().jobs.at(1).target == Target{{"cpu", 2}});
+    for (const Action& action : pool.on(TimePassed{}, 112)) CHECK_FALSE(std::holds_alternative<StartJob>(action));
+    pool.on(JobEnded{1, {Ended::How::done, "all steps are done"}}, 113);
+    CHECK(pool.state().jobs.at(1).phase == Phase::done);
+  }
+}
+
+TEST_CASE("a job whose start on another host was not saved is lost with that host, and waits") {
+  Dispatcher pool(saved_before_the_start(Phase::waiting), {});
+  pool.on(TakenUp{}, 110);
+  pool.on(FoundAtWork{.job = 1, .held = {}, .doing = FoundAtWork::Doing::starts, .home = "nodeB"}, 110);
+  CHECK(pool.state().jobs.at(1).phase == Phase::starting);
+  pool.on(HostVanished{"nodeB", "its agent is gone"}, 111);
+  CHECK(pool.state().jobs.at(1).phase == Phase::waiting);
+  CHECK(pool.state().jobs.at(1).home.empty());
+}
+
 int64_t times_noted(const FakeWorld& world, JobId id, const std::string& what) {
   return std::ranges::count_if(world.notes,
                                [&](const WriteHistory& note) { return note.job == id && note.what == what; });

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <thread>
 
@@ -146,6 +147,21 @@ TEST_CASE("a start is on the disk before it is carried out: a daemon that is kil
   CHECK(state.jobs.at(1).phase == Phase::starting);
   CHECK(state.slots.at(0).holder == 1);
   CHECK(pool.history("started").size() == 1);
+}
+
+TEST_CASE("a job that an earlier daemon started and could not write down is not started a second time") {
+  ServedFolder pool(state_with_job(Phase::waiting, {"nodeB/cpu"}));
+  ChildOptions sleeper;
+  sleeper.arguments = {"/bin/sleep", "60"};
+  ChildProcess launcher = ChildProcess::start(sleeper);
+  const UniqueFd lock = lock_of_run(PoolDirectory(pool.path()).run(1), launcher.pid());
+  pool.serve();
+  pool.daemon().begin();
+  REQUIRE(pool.daemon().turn(0ms));
+  CHECK(pool.orders(kLauncher).empty());
+  CHECK(dispatch::is_up(pool.job().phase));
+  launcher.signal(SIGKILL);
+  launcher.wait();
 }
 
 TEST_CASE(

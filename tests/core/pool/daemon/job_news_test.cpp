@@ -280,6 +280,38 @@ TEST_CASE("a daemon that begins takes no thread for a launcher whose number the 
   CHECK(at.job().phase == Phase::waiting);
 }
 
+TEST_CASE("a daemon that begins takes up a launcher whose start no daemon could save, and asks it for its devices") {
+  for (const Phase phase : {Phase::checking, Phase::waiting, Phase::held}) {
+    News at(state_with_job(phase, {"cpu", "cpu"}));
+    const UniqueFd lock = lock_of_run(at.hosts.directory.run(1), ::getpid());
+    at.news.take_up_unsaved(1);
+    REQUIRE(at.processes.launchers.contains(1));
+    CHECK(at.processes.launchers[1].process.pid() == ::getpid());
+    CHECK(at.job().phase == Phase::starting);
+    at.news.on_look(1, look("training", {"cpu"}));
+    CHECK(at.job().phase == Phase::running);
+    CHECK(std::ranges::count(at.dispatcher.state().slots, 1, &dispatch::Slot::holder) == 1);
+  }
+}
+
+TEST_CASE("a daemon that begins takes up a launcher on another host whose start it does not know") {
+  News at(state_with_job(Phase::waiting, {"nodeB/cpu"}), {.tasks = {RestingPool::task_of(kLauncher, "t1")}});
+  at.news.take_up_unsaved(1);
+  CHECK(at.job().phase == Phase::starting);
+  CHECK(at.job().home == "nodeB");
+  REQUIRE(at.processes.launchers.contains(1));
+  CHECK(at.processes.launchers[1].task == "t1");
+  CHECK_FALSE(at.processes.launchers[1].is_found);
+}
+
+TEST_CASE("a daemon that begins leaves a waiting job without a launcher alone") {
+  News at(state_with_job(Phase::waiting, {"cpu"}));
+  at.run_file("job.toml", "");
+  at.news.take_up_unsaved(1);
+  CHECK(at.processes.launchers.empty());
+  CHECK(at.job().phase == Phase::waiting);
+}
+
 TEST_CASE("a daemon that begins takes up a launcher on another host, and asks nothing twice") {
   const AgentOfB agent{.tasks = {RestingPool::task_of(kLauncher, "t1"), RestingPool::task_of(kRequest, "t2")}};
   News at(state_with_job(Phase::stopping, {"nodeB/cpu"}, "nodeB"), agent);
