@@ -274,26 +274,29 @@ bool Checks::has_waited_long() const {
 }
 
 void Checks::start() {
-  if (waiting_.empty()) return;
-  const int64_t at_work = std::ssize(processes_);
-  if (at_work >= dispatch::kChecksAtOnce) return say_that_checks_wait({});
-  if (!dispatch::has_memory_for_check(dispatcher_.state(), at_work) && !has_waited_long()) {
-    const double left = dispatch::memory_left_for_check(dispatcher_.state(), at_work).value_or(0);
-    return say_that_checks_wait({at_work, format_bytes(static_cast<uint64_t>(std::max(0.0, left)))});
+  while (!waiting_.empty()) {
+    const int64_t at_work = std::ssize(processes_);
+    if (at_work >= dispatch::kChecksAtOnce) return say_that_checks_wait({});
+    if (!dispatch::has_memory_for_check(dispatcher_.state(), at_work) && !has_waited_long()) {
+      const double left = dispatch::memory_left_for_check(dispatcher_.state(), at_work).value_or(0);
+      return say_that_checks_wait({at_work, format_bytes(static_cast<uint64_t>(std::max(0.0, left)))});
+    }
+    const dispatch::JobId id = waiting_.front();
+    waiting_.pop_front();
+    first_since_ = MonotonicClock::now();
+    said_.erase(id);
+    if (job_of(id).phase == dispatch::Phase::checking) start(id);
   }
-  const dispatch::JobId id = waiting_.front();
-  waiting_.pop_front();
-  first_since_ = MonotonicClock::now();
-  said_.erase(id);
-  if (job_of(id).phase != dispatch::Phase::checking) return start();
+}
+
+void Checks::start(dispatch::JobId id) {
   std::error_code ignored;
   std::filesystem::remove(directory_.check_log(id), ignored);
   try {
     processes_[id] = ChildProcess::start(
         own_command({"check", directory_.spec(id), "--run", directory_.run(id), "--json"}, directory_.check_log(id)));
   } catch (const Error& error) {
-    dispatcher_.tell(dispatch::Checked{id, false, error.message()});
-    return start();
+    return dispatcher_.tell(dispatch::Checked{id, false, error.message()});
   }
   dispatcher_.tell(dispatch::CheckBegan{id});
 }

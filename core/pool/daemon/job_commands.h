@@ -39,6 +39,7 @@ class Checks {
 
   const dispatch::Job& job_of(dispatch::JobId id) const { return dispatcher_.state().jobs.at(id); }
   bool has_waited_long() const;
+  void start(dispatch::JobId id);
   void say_that_checks_wait(const Wait& wait);
 
   PoolDispatcher& dispatcher_;

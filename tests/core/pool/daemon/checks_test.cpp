@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
 
 #include "core/base/files/files.h"
@@ -106,9 +107,21 @@ TEST_CASE("a job says what its check waits for now: memory, with present figures
   know_memory(5);
   CHECK(reason().find("2.0 GiB of 5.0 GiB are left") != std::string::npos);
   know_memory(6);
-  at.checks.start();  // the daemon's next turn
   CHECK(at.checks.processes().size() == dispatch::kChecksAtOnce);
   CHECK(reason() == "waits to be checked");
+}
+
+TEST_CASE("checks that cannot be started are passed over, and the next one is started at once") {
+  Checking at("{}", 5);
+  at.checks.carry_out({1});
+  at.checks.carry_out({2});
+  for (const dispatch::JobId id : {3, 4}) std::filesystem::remove_all(at.hosts.directory.job(id));
+  for (const dispatch::JobId id : {3, 4, 5}) at.checks.carry_out({id});
+  at.checks.on_ended(1);
+  for (const dispatch::JobId id : {3, 4}) CHECK(at.dispatcher.state().jobs.at(id).phase == Phase::failed);
+  CHECK(at.checks.processes().contains(5));
+  at.checks.on_ended(2);
+  at.checks.on_ended(5);
 }
 
 TEST_CASE("few checks are at work at once, and a job that was cancelled meanwhile is passed over") {
