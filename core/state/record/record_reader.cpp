@@ -32,7 +32,7 @@ EvaluationRecord RecordReader::read_evaluation(const comm::RecordView& view) con
   return evaluation;
 }
 
-StepRecord RecordReader::read_step(const comm::RecordView& view) {
+StepRecord RecordReader::read_step(const comm::RecordView& view, int64_t before_ns) const {
   StepRecord record;
   record.step = view.head->step;
   record.epoch = view.head->epoch;
@@ -43,10 +43,9 @@ StepRecord RecordReader::read_step(const comm::RecordView& view) {
   for (size_t i = 0; i < digests; ++i) record.digests.push_back(view.digests[i].load());
   for (size_t i = 0; i < manifest_.term_names.size(); ++i)
     record.terms.emplace_back(manifest_.term_names[i], comm::float_of_word(view.digests[digests + i]));
-  const double step_seconds = last_time_ns_ > 0 ? seconds(view.head->time_ns - last_time_ns_) : 0;
+  const double step_seconds = before_ns > 0 ? seconds(view.head->time_ns - before_ns) : 0;
   const Step before(record.step.value - 1);
   record.samples_per_second = step_seconds > 0 ? manifest_.samples_per_step(before) / step_seconds : 0;
-  last_time_ns_ = view.head->time_ns;
   record.left_out = view.head->left_out.where != comm::Nonfinite::Where::nowhere;
   return record;
 }

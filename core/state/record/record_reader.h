@@ -15,8 +15,8 @@ class RecordReader {
   // `manifest` must outlive the reader.
   RecordReader(const checkpoint::Manifest& manifest, int64_t ests) : manifest_(manifest), ests_(ests) {}
 
-  // Reads a step. Read steps in order: the speed of a step follows from the times of steps.
-  StepRecord read_step(const comm::RecordView& view);
+  // `before_ns`: the time of the step before, which gives the step's speed; 0: not known.
+  StepRecord read_step(const comm::RecordView& view, int64_t before_ns) const;
   EvaluationRecord read_evaluation(const comm::RecordView& view) const;
   // Returns the message about a step without an update: which number was not finite.
   Skipped why_left_out(const comm::RecordHead& head) const;
@@ -24,7 +24,6 @@ class RecordReader {
  private:
   const checkpoint::Manifest& manifest_;
   const int64_t ests_;
-  int64_t last_time_ns_ = 0;
 };
 
 // Returns the metrics that a message can hold: numbers.

@@ -161,8 +161,10 @@ class Scribe {
     std::vector<StepRecord> steps;
     std::vector<Skipped> left_out;
     Step newest = newest_;
+    int64_t newest_ns = newest_ns_;
     const auto drain_to = [&](uint32_t sequence) {
       newest_ = newest;
+      newest_ns_ = newest_ns;
       ring.drain_to(sequence);
       for (const Skipped& skipped : std::exchange(left_out, {})) tell(skipped);
     };
@@ -172,7 +174,7 @@ class Scribe {
         // Trained again, with the same bits, since the step's state was lost with a GPU's memory.
         if (view.head->step <= newest) continue;
         newest = view.head->step;
-        steps.push_back(reader_.read_step(view));
+        steps.push_back(reader_.read_step(view, std::exchange(newest_ns, view.head->time_ns)));
         if (steps.back().left_out) left_out.push_back(reader_.why_left_out(*view.head));
         continue;
       }
@@ -330,7 +332,7 @@ class Scribe {
   ScribeSetup& setup_;
   comm::JobMemory& memory_;
   const checkpoint::Manifest manifest_;
-  RecordReader reader_{manifest_, memory_.ests()};
+  const RecordReader reader_{manifest_, memory_.ests()};
   std::unique_ptr<FingerprintWriter> fingerprints_;
   MetricsWriter metrics_;
   std::unique_ptr<TensorboardWriter> tensorboard_;  // tensorboard()
@@ -338,7 +340,8 @@ class Scribe {
   Saver saver_;
   BestEvaluation best_;
   std::mutex telling_;
-  Step newest_;  // the newest step whose record was written
+  Step newest_;            // the newest step whose record was written
+  int64_t newest_ns_ = 0;  // the time of its record; 0: not known
   bool disk_is_full_ = false, launcher_is_gone_ = false;
   bool shows_ = true;  // whether metrics.prom could be written
 };

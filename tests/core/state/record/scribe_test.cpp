@@ -91,13 +91,14 @@ class FakeJob {
   comm::JobMemory& memory() { return memory_; }
   ScribeChannel& launcher() { return launcher_; }
 
-  // All updates are skipped if `left_out`.
+  // Each step takes a second. All updates are skipped if `left_out`.
   void train_until(int64_t last, bool left_out = false) {
     for (; step_.value < last; memory_.commit().commit(step_)) {
       const comm::RecordView record = memory_.ring().pending();
       if (left_out) record.head->left_out.where = comm::Nonfinite::Where::loss;
       record.head->kind = comm::RecordKind::step;
       record.head->step = ++step_;
+      record.head->time_ns = nanoseconds(static_cast<double>(step_.value));
       REQUIRE(memory_.ring().publish());
     }
   }
@@ -237,6 +238,20 @@ TEST_CASE("news of records in the files are told once, while the records behind 
   CHECK(job.exit_code() == 0);
   CHECK(job.steps_recorded() == 60);
   CHECK(read_metrics(job.run() + "/metrics.jsonl").evaluations.size() == 1);
+}
+
+TEST_CASE("steps that have waited for room have the speed at which they were made") {
+  FakeJob job;
+  job.train_until(20);
+  job.wait_for_records();
+  job.limit_files(100);
+  job.train_until(30);
+  job.wait_for<WriteFailed>();
+  job.limit_files(RLIM_INFINITY);
+  job.wait_for_records();
+  const std::vector<StepRecord> steps = read_metrics(job.run() + "/metrics.jsonl").steps;
+  REQUIRE(steps.size() == 30);
+  CHECK(std::ranges::count(steps, 1.0, &StepRecord::samples_per_second) == 29);  // of the first it is not known
 }
 
 TEST_CASE("a state that changed in memory becomes no checkpoint") {
