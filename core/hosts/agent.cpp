@@ -208,8 +208,10 @@ class Agent {
   // run's files hold all of it.
   void begin_anew(int64_t term) {
     workers_.kill_all();
-    if (held_.courier) held_.courier->retire();
-    if (held_.courier) retired_.push_back(std::move(held_.courier));
+    if (held_.courier) {
+      held_.courier->retire();
+      loop_.drop_later(std::move(held_.courier));
+    }
     held_.orphan.reset();
     held_.number = term;
     held_.memory = comm::JobMemory::create();
@@ -354,8 +356,7 @@ class Agent {
   std::list<std::optional<LookAnswer>> looks_;
   CommandDesk desk_{loop_};
   bool sees_locks_ = false;
-  MonotonicTime led_ = kNoTime;                    // when a coordinator was last connected; kNoTime: never
-  std::vector<std::unique_ptr<Courier>> retired_;  // frames under way may still reach these couriers
+  MonotonicTime led_ = kNoTime;  // when a coordinator was last connected; kNoTime: never
   Term held_;
   std::shared_ptr<net::Loop::Timer> look_, leaves_, twins_;
   StrangerLog strangers_;

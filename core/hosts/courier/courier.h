@@ -66,7 +66,7 @@ class Courier {
   // Aborts the stage. put_in_order() follows once no worker of this host is in its loop.
   void abort_stage();
   int64_t put_in_order();  // returns the step from which the run resumes
-  // Stops every activity of the courier.
+  // Stops every activity of the courier. The courier goes by net::Loop::drop_later().
   void retire();
 
  private:

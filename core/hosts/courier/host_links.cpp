@@ -22,7 +22,11 @@ void HostLinks::reach(const std::string& name, const std::string& address, bool 
   own.clear = clear;
   net::connect(loop_, options_.key,
                {.to = net::parse_address(address), .host = name, .from = options_.from, .own = own},
-               [this, name](const net::ConnectionPtr& connection, const Error* why) {
+               [this, name, weak = std::weak_ptr(alive_)](const net::ConnectionPtr& connection, const Error* why) {
+                 if (weak.expired()) {
+                   if (connection) connection->close();
+                   return;
+                 }
                  reaching_[name] = false;
                  if (why != nullptr) return drop(name, *why, false);
                  add(connection, name);
@@ -40,7 +44,6 @@ void HostLinks::take(const net::ConnectionPtr& connection) {
 }
 
 void HostLinks::add(const net::ConnectionPtr& connection, const std::string& name) {
-  if (retired_) return connection->close();
   auto& link = links_[name] = std::make_unique<CourierLink>(
       connection,
       CourierLink::Hears{[this, name](const CourierMessage& said) { options_.message(name, said); },
@@ -100,7 +103,6 @@ void HostLinks::retry() {
 
 // The link's own callbacks call this function, too: the link is deleted a moment later, perhaps together with `name`.
 void HostLinks::drop(const std::string& name, const Error& why, bool silent) {
-  if (retired_) return;
   const std::string host = name;  // NOLINT(performance-unnecessary-copy-initialization)
   if (own_pause_.is_recent()) silent = true;
   if (const auto at = links_.find(host); at != links_.end()) {
@@ -171,7 +173,7 @@ void HostLinks::look() {
 }
 
 void HostLinks::retire() {
-  retired_ = true;
+  alive_.reset();
   parted_end_.reset();
   if (parted_) parted_->connection->close();
   for (auto& [name, link] : links_) link->connection->close();

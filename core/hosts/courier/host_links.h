@@ -226,7 +226,7 @@ class HostLinks {
   std::optional<std::string> measured_;
   std::unique_ptr<CourierLink> parted_;  // from the coordinator, until the last message has left
   std::shared_ptr<net::Loop::Timer> parted_end_;
-  bool retired_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // null after retire(). A call may outlive the links
 };
 
 }  // namespace estrain::hosts

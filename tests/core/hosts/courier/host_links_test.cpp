@@ -97,6 +97,28 @@ TEST_CASE("a connection that leads elsewhere is lost, and nobody is taken for th
                                                : "a connection from host h1 to host h2 has come to host h3"));
 }
 
+TEST_CASE("links that are gone hear nothing of a connection that was being made for them") {
+  Links host("h1");
+  net::Greeting own;
+  own.host = "h2";
+  int calls = 0;
+  net::Listener listener(host.loop, net::SharedKey({}),
+                         {.at = {"127.0.0.1", 0},
+                          .own = own,
+                          .accepted = [&](const net::ConnectionPtr&) { ++calls; },
+                          .refused = [&](const std::string&, const Error&) { ++calls; }});
+  host.links->reach("h2", listener.address().text(), false);
+  host.links.reset();
+  const auto late = host.loop.once(5s, [&] { host.loop.stop(); });
+  std::shared_ptr<net::Loop::Timer> end;  // the other end of the connection hears a little later
+  const auto look = host.loop.every(5ms, [&] {
+    if (calls > 0 && !end) end = host.loop.once(100ms, [&] { host.loop.stop(); });
+  });
+  host.loop.run();
+  CHECK(calls == 1);
+  CHECK(host.said.empty());
+}
+
 TEST_CASE("a host that comes anew takes the place of its connection before; who is dropped once is not told of twice") {
   Links host("");
   const auto before = host.take("b"), now = host.take("b");
