@@ -163,7 +163,7 @@ bool Daemon::turn(std::chrono::milliseconds limit) {
 // Hears the news of other hosts, and starts agents and commands there.
 void Daemon::tend() {
   for (const dispatch::WriteHistory& note : host_news_.tend()) chronicle_.note(note, state());
-  for (const SlurmAgents::StepEnd& end : slurm_agents_.tend(hosts_.agents.members(), wall_seconds())) {
+  for (const SlurmAgents::StepEnd& end : slurm_agents_.tend(hosts_.agents.members(), seconds(monotonic_ns()))) {
     const std::string words = fmt::format("node {}: {}; it is started again", end.node, end.how);
     chronicle_.note({0, "no agent", 0, words}, state());
   }

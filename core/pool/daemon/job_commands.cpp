@@ -125,7 +125,7 @@ void JobCommands::launch(JobId id, std::vector<std::string> words) {
 
 // Sends one of this program's commands to the run. The daemon continues until the answer arrives.
 void JobCommands::ask(JobId id, std::vector<std::string> words, What what) {
-  processes_.commands[id] = {.what = what, .words = std::move(words), .since = wall_seconds()};
+  processes_.commands[id] = {.what = what, .words = std::move(words), .since = seconds(monotonic_ns())};
   send(id);
 }
 
@@ -135,7 +135,7 @@ void JobCommands::send(JobId id) {
   if (command.is_sent) return;
   const bool waits = command.what != What::stop &&
                      !hosts_.run_agents.listen(run_agents_for(dispatcher_.state(), id, hosts_.directory));
-  const bool in_vain = waits && wall_seconds() > command.since + kPatienceWithAgents;
+  const bool in_vain = waits && seconds(monotonic_ns()) > command.since + kPatienceWithAgents;
   if (waits && !in_vain) return;
   if (command.what == What::launch) {
     const std::vector<std::string> words = std::move(command.words);
@@ -245,7 +245,7 @@ void JobCommands::tend_run_agents() {
     if (const auto launcher = processes_.launchers.find(one.job); launcher != processes_.launchers.end())
       one.leader = launcher->second.task;
   }
-  hosts_.run_agents.tend(wanted, wall_seconds());
+  hosts_.run_agents.tend(wanted, seconds(monotonic_ns()));
   for (const Agents::Placed& one : hosts_.agents.tasks()) {  // a launcher without a job to lead
     if (one.task.kind != kLauncher) continue;
     const auto launcher = processes_.launchers.find(one.task.job);

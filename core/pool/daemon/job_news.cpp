@@ -154,7 +154,8 @@ void JobNews::take_up_elsewhere(JobId id) {
     processes_.commands[id] = {.what = what, .words = {}, .is_sent = true, .task = one.task.id};
   }
   if (processes_.launchers.contains(id) || job.home.empty() || !has_heirs) return;
-  processes_.orphans.add(id, {dispatch::Ended::How::vanished, "its launcher is gone without a word"}, wall_seconds());
+  processes_.orphans.add(id, {dispatch::Ended::How::vanished, "its launcher is gone without a word"},
+                         seconds(monotonic_ns()));
   dispatcher_.tell(dispatch::Orphaned{id});
 }
 
@@ -217,20 +218,20 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   const auto tasks = hosts_.agents.tasks_of(id);
   const bool has_heirs = std::ranges::any_of(tasks, [](const auto& one) { return one.task.kind == kRunAgent; });
   if (was_asked_to || is_over || !has_heirs) return dispatcher_.tell(dispatch::JobEnded{id, ended});
-  processes_.orphans.add(id, ended, wall_seconds());
+  processes_.orphans.add(id, ended, seconds(monotonic_ns()));
   dispatcher_.tell(dispatch::Orphaned{id});
 }
 
 void JobNews::look_at_jobs() {
-  const double now = wall_seconds();
-  const bool before_decision = dispatcher_.round_is_over(now);  // the decision of this turn
+  const double now = seconds(monotonic_ns());
+  const bool before_decision = dispatcher_.round_is_over(wall_seconds());  // the decision of this turn
   std::vector<JobId> due;
   for (auto& [id, launcher] : processes_.launchers) {
     if (!launcher.host.empty()) continue;  // the host's agent looks
     const auto& job = job_of(id);
     const double usual = before_decision ? 0 : kLookEvery;
     const double every = job.phase == dispatch::Phase::starting ? kLookAtStart : usual;
-    if (now < launcher.looked + every && now >= launcher.looked - kLookAgain) continue;
+    if (now < launcher.looked + every) continue;
     launcher.looked = now;
     due.push_back(id);
   }
@@ -321,7 +322,7 @@ void JobNews::on_task_ended(const std::string& host, const TellTaskEnd& event) {
   } else if (command != processes_.commands.end() && command->second.task == event.task.id) {
     on_answer(id, end);
   } else if (event.task.kind == kRunAgent) {
-    hosts_.run_agents.on_ended(event.task, wall_seconds());
+    hosts_.run_agents.on_ended(event.task, seconds(monotonic_ns()));
   }
 }
 
@@ -363,12 +364,12 @@ bool JobNews::forget_host(const std::string& host) {
 
 void JobNews::wait_for_heirs(const std::string& why) {
   for (const auto& [id, job] : dispatcher_.state().jobs) {
-    if (job.is_leaderless) processes_.orphans.add(id, dispatch::host_lost(why), wall_seconds());
+    if (job.is_leaderless) processes_.orphans.add(id, dispatch::host_lost(why), seconds(monotonic_ns()));
   }
 }
 
 void JobNews::give_up_orphans() {
-  for (const auto& [id, ended] : processes_.orphans.take_lost(hosts_.agents, wall_seconds())) {
+  for (const auto& [id, ended] : processes_.orphans.take_lost(hosts_.agents, seconds(monotonic_ns()))) {
     tell_last_evaluations(id);
     dispatcher_.tell(dispatch::JobEnded{id, ended});
   }

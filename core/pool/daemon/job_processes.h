@@ -1,6 +1,7 @@
 #pragma once
 // The processes at work for a pool's jobs: launchers, commands asking launchers for a change, and the jobs with a lost
-// launcher. JobCommands starts the processes, and JobNews hears of the ends.
+// launcher. JobCommands starts the processes, and JobNews hears of the ends. Moments are seconds of the monotonic
+// clock.
 
 #include <map>
 #include <string>
@@ -37,7 +38,7 @@ struct JobCommand {
 // Jobs with a lost launcher. Agents of the runs still hold the state.
 class Orphans {
  public:
-  // `ended`: the job's end if no agent resumes the job. `now`: seconds.
+  // `ended`: the job's end if no agent resumes the job.
   void add(dispatch::JobId id, const dispatch::Ended& ended, double now) {
     jobs_.try_emplace(id, Leaderless{now, ended});
   }

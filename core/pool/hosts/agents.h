@@ -74,7 +74,8 @@ class RunAgents {
     std::string leader = {};     // the task that is now the job's launcher, and stays
     bool is_leaderless = false;  // a running agent stays, and may become the launcher
   };
-  // Ends the agents of jobs missing in the list, and agents on hosts not in the job's list. `now`: seconds.
+  // Ends the agents of jobs missing in the list, and agents on hosts not in the job's list. `now`: seconds of the
+  // monotonic clock.
   void tend(const std::vector<WantedAgents>& wanted, double now);
   // Returns true if an agent listens on each of the hosts.
   bool listen(const WantedAgents& wanted) const;
@@ -98,7 +99,7 @@ class SlurmAgents {
     std::string how;  // "exit status 1, see FILE"
   };
   // Starts the steps whose time has come. `members`: hosts with an agent in the pool already, where no step is started.
-  // Returns the steps ended since. `now`: seconds.
+  // Returns the steps ended since. `now`: seconds of the monotonic clock.
   std::vector<StepEnd> tend(const std::vector<std::string>& members, double now);
 
   // The words of the step on a node: this program, with `cores` of the node's cores. Empty `cores`: all cores that

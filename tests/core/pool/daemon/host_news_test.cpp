@@ -123,7 +123,7 @@ TEST_CASE("an agent of a run that leads it is its launcher from then on; one tha
     dispatch::State state = state_with_job(Phase::running, {"nodeB/cpu"}, "nodeC");
     state.jobs[1].is_leaderless = true;
     Hosts at(std::move(state), {.tasks = {RestingPool::task_of(kRunAgent, "t1")}, .reports = {seen}});
-    at.processes.orphans.add(1, {dispatch::Ended::How::vanished, "gone"}, wall_seconds());
+    at.processes.orphans.add(1, {dispatch::Ended::How::vanished, "gone"}, seconds(monotonic_ns()));
     at.host_news.tend();
     CHECK(at.job().home == (leads ? "nodeB" : "nodeC"));
     CHECK(at.job().is_leaderless != leads);
@@ -136,7 +136,7 @@ TEST_CASE("an orphan that no agent can go on with has ended as its launcher did"
   dispatch::State state = state_with_job(Phase::running, {"nodeB/cpu"}, "nodeC");
   state.jobs[1].is_leaderless = true;
   Hosts at(std::move(state));
-  at.processes.orphans.add(1, {dispatch::Ended::How::failed, "its data is gone"}, wall_seconds());
+  at.processes.orphans.add(1, {dispatch::Ended::How::failed, "its data is gone"}, seconds(monotonic_ns()));
   at.host_news.tend();
   CHECK(at.job().phase == Phase::failed);
   CHECK(at.job().reason == "its data is gone");

@@ -39,7 +39,7 @@ JobLook look(const std::string& state, const std::vector<std::string>& held) {
 TEST_CASE("jobs are looked at once a second, and before each decision at the end of a round") {
   News at(state_with_job(Phase::running, {"cpu"}));
   const auto is_looked_at = [&](double after) {
-    at.processes.launchers[1] = {.looked = wall_seconds() - after};
+    at.processes.launchers[1] = {.looked = seconds(monotonic_ns()) - after};
     const double before = at.processes.launchers[1].looked;
     at.news.look_at_jobs();
     return at.processes.launchers[1].looked != before;
@@ -208,6 +208,15 @@ TEST_CASE("a daemon that begins judges jobs without a launcher by what their run
   CHECK(phase_after("") == Phase::waiting);
   CHECK(phase_after("{\"event\": \"start\"}\n{\"event\": \"finished\"}\n") == Phase::done);
   CHECK(phase_after("{\"event\": \"start\"}\n") == Phase::waiting);
+}
+
+TEST_CASE("the agents of a run may take over for some time by a clock that nobody sets") {
+  for (const double since : {10.0, 151.0}) {
+    News at(state_with_job(Phase::running, {"cpu", "nodeB/cpu"}), {.tasks = {RestingPool::task_of(kRunAgent, "t1")}});
+    at.processes.orphans.add(1, {dispatch::Ended::How::vanished, "gone"}, seconds(monotonic_ns()) - since);
+    at.news.give_up_orphans();
+    CHECK(at.tasks(kRunAgent).size() == (since < 150 ? 1 : 0));
+  }
 }
 
 // Job 1 has an early stop, and its run has written two evaluations that nobody has looked at.
