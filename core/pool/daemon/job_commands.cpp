@@ -123,8 +123,10 @@ void JobCommands::launch(JobId id, std::vector<std::string> words) {
   }
 }
 
-// Sends one of this program's commands to the run. The daemon continues until the answer arrives.
+// Sends one of this program's commands to the run. The daemon continues until the answer arrives. A stop comes while
+// another command is at work, a launch also while a command to the launcher before is.
 void JobCommands::ask(JobId id, std::vector<std::string> words, What what) {
+  processes_.forget_command(id);
   processes_.commands[id] = {.what = what, .words = std::move(words), .since = seconds(monotonic_ns())};
   send(id);
 }
@@ -196,7 +198,7 @@ void JobCommands::carry_out(const dispatch::StopJob& action) {
   const JobId id = action.job;
   const auto launcher = processes_.launchers.find(id);
   if (launcher == processes_.launchers.end()) {
-    processes_.commands.erase(id);
+    processes_.forget_command(id);
     return dispatcher_.tell(dispatch::JobEnded{id, {dispatch::Ended::How::stopped, "it had not begun"}});
   }
   const bool answers =
@@ -237,6 +239,7 @@ void JobCommands::tend() {
   mark_shared_jobs();
   tend_run_agents();
   send_waiting();
+  processes_.reap_forgotten();
 }
 
 void JobCommands::tend_run_agents() {

@@ -62,7 +62,7 @@ class JobCommands {
   void carry_out(const dispatch::StopJob& action);
   void carry_out(const dispatch::KillJob& action);
   // Tells runs whether guests share their devices. Starts and ends agents of runs. Gives commands whose agents listen
-  // now; gives up commands whose agents do not come.
+  // now; gives up commands whose agents do not come. Reaps forgotten commands.
   void tend();
 
  private:

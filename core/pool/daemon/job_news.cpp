@@ -335,7 +335,7 @@ void JobNews::on_task_seen(const std::string& host, const TellLook& event) {
     if (!event.leads || !event.look.held) return;
     processes_.launchers[id] = {.is_child = false, .host = host, .task = event.task.id};
     processes_.orphans.remove(id);
-    processes_.commands.erase(id);
+    processes_.forget_command(id);
     const std::vector<std::string> held = pool_names(*event.look.held, host, hosts_.own);
     dispatcher_.tell(dispatch::Moved{id, host, held});
   }
@@ -354,10 +354,10 @@ bool JobNews::forget_host(const std::string& host) {
   }
   for (const JobId id : led) {
     processes_.launchers.erase(id);
-    processes_.commands.erase(id);
+    processes_.forget_command(id);
   }
   for (const auto& [id, job] : dispatcher_.state().jobs) {
-    if (dispatch::is_up(job.phase) && job.home == host) processes_.commands.erase(id);
+    if (dispatch::is_up(job.phase) && job.home == host) processes_.forget_command(id);
   }
   return !led.empty();
 }

@@ -1,5 +1,9 @@
 #include "core/pool/daemon/job_processes.h"
 
+#include <utility>
+
+#include "core/base/clock.h"
+
 namespace estrain::pool {
 namespace {
 
@@ -20,6 +24,17 @@ std::map<dispatch::JobId, dispatch::Ended> Orphans::take_lost(Agents& agents, do
   }
   for (const auto& [id, ended] : lost) jobs_.erase(id);
   return lost;
+}
+
+void JobProcesses::forget_command(dispatch::JobId id) {
+  const auto command = commands.find(id);
+  if (command == commands.end()) return;
+  if (command->second.process.running()) forgotten.push_back(std::move(command->second.process));
+  commands.erase(command);
+}
+
+void JobProcesses::reap_forgotten() {
+  std::erase_if(forgotten, [](ChildProcess& command) { return command.wait_for(0ms); });
 }
 
 void JobProcesses::signal_launcher(dispatch::JobId id, int number, Agents& agents) {

@@ -58,7 +58,12 @@ class Orphans {
 struct JobProcesses {
   std::map<dispatch::JobId, JobLauncher> launchers;
   std::map<dispatch::JobId, JobCommand> commands;
+  std::vector<ChildProcess> forgotten;  // commands at work whose answers no longer count
   Orphans orphans;
+
+  // No effect without a command of the job.
+  void forget_command(dispatch::JobId id);
+  void reap_forgotten();
 
   // Sends a signal to the job's launcher, on this host or by the agent of the launcher's host. No effect without a
   // launcher.

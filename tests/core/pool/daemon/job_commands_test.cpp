@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
+#include <thread>
 
 #include "core/base/clock.h"
 #include "core/run/launch/control/shared_mark.h"
@@ -121,6 +123,24 @@ TEST_CASE("a request is sent once, however often waiting ones are looked at") {
   at.commands.tend();
   at.commands.tend();
   CHECK(at.tasks(kRequest).size() == 1);
+}
+
+TEST_CASE("a command that another takes the place of is reaped once it has ended") {
+  Commands at(state_with_job(Phase::changing, {"nodeB/cpu", "nodeB/cpu"}, "nodeB"));
+  at.launch_on_b();
+  ChildOptions sleeper;
+  sleeper.arguments = {"/bin/sleep", "60"};
+  at.processes.commands[1] = {.words = {}, .is_sent = true, .process = ChildProcess::start(sleeper)};
+  const pid_t before = at.processes.commands[1].process.pid();
+  at.commands.carry_out(dispatch::ShrinkJob{1, {"nodeB/cpu"}, 1});
+  CHECK_FALSE(at.asked_words().empty());
+  at.commands.tend();
+  CHECK(::kill(before, SIGKILL) == 0);
+  for (int i = 0; i < 1000 && ::kill(before, 0) == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    at.commands.tend();
+  }
+  CHECK(::kill(before, 0) != 0);
 }
 
 TEST_CASE("a job that is to stop before its launcher was started has stopped, and its start is given up") {
