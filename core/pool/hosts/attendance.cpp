@@ -40,6 +40,7 @@ HostActions join(Attendance& state, const AgentReport& report) {
 
 void lose(Attendance& state, std::string why, HostActions& actions) {
   state.is_member = false;
+  state.orders.lost = true;
   state.orders.tasks.clear();
   state.are_orders_new = true;
   state.reports.clear();
@@ -141,8 +142,8 @@ Attendance take_up_agent(Attendance::Terms terms, const std::optional<Orders>& b
   if (!report || report->gone) return state;
   state.beat = report->beat;
   state.life = report->life;
-  const bool was_member =
-      before && before->to == report->life && before->refusal.empty() && report->build == state.terms.build;
+  const bool was_member = before && before->to == report->life && before->refusal.empty() && !before->lost &&
+                          report->build == state.terms.build;
   if (!was_member) return state;
   state.orders = *before;
   state.is_member = true;

@@ -60,8 +60,9 @@ struct Orders {
   int64_t serial = 0;       // grows; an agent passes over older orders
   std::string refusal;      // not empty: why the agent is not wanted
   bool dismissed = false;   // the pool has let go of all the agent's devices
+  bool lost = false;        // the pool has given the agent up: the agent joins anew
   std::vector<Task> tasks;  // tasks to run; an ended task missing in the list is forgotten
-  ESTRAIN_FIELDS(to, serial, refusal, dismissed, tasks)
+  ESTRAIN_FIELDS(to, serial, refusal, dismissed, lost, tasks)
 };
 
 struct TaskReport {

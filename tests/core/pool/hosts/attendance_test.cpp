@@ -181,6 +181,15 @@ TEST_CASE("a daemon takes up the agents of the one before; an agent that has cha
   CHECK(only<RefuseHost>(hear(newer, report("a", 10), 1s)) != nullptr);
 }
 
+TEST_CASE("an agent that was lost brings its devices again, also if the daemon has been replaced meanwhile") {
+  Attendance before = member();
+  REQUIRE(only<GiveUpHost>(hear(before, report("a", 2), 12s)) != nullptr);
+  Attendance one = take_up_agent({"h1", kBuild, ""}, written(before), report("a", 2), kNoTime);
+  CHECK_FALSE(one.is_member);
+  CHECK(only<AdmitHost>(hear(one, report("a", 3), 1s)) != nullptr);
+  CHECK(take_up_agent({"h1", kBuild, ""}, written(one), report("a", 3), kNoTime).is_member);
+}
+
 TEST_CASE("an agent that wants to leave is told of once, and dismissed") {
   Attendance one = member();
   AgentReport leaving = report("a", 3);
