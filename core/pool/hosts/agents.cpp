@@ -31,10 +31,22 @@ Agents::Agents(std::string pool, std::string own) : meeting_(pool) {
   sign_.machine = host_name();
   sign_.folder = std::move(pool);
   sign_.beat = first_beat();  // beyond the beats of an earlier daemon
-  for (const std::string& host : meeting_.hosts())
-    hosts_.try_emplace(
-        host, take_up_agent(terms_for(host), meeting_.orders(host), meeting_.report(host), MonotonicClock::now()));
+  for (const std::string& host : meeting_.hosts()) {
+    const std::optional<Orders> before = meeting_.orders(host);
+    hosts_.try_emplace(host, take_up_agent(terms_for(host), before, last_report(host, before), MonotonicClock::now()));
+  }
   flush();
+}
+
+// A file that cannot be read is silence: the orders tell which agent is silent.
+std::optional<AgentReport> Agents::last_report(const std::string& host, const std::optional<Orders>& before) const {
+  std::optional<AgentReport> report = meeting_.report(host);
+  if (!report && before && !before->to.empty()) {
+    report.emplace().build = sign_.build;
+    report->life = before->to;
+    report->beat = -1;
+  }
+  return report;
 }
 
 Attendance::Terms Agents::terms_for(const std::string& host) const {

@@ -51,6 +51,7 @@ class Agents {
 
  private:
   Attendance::Terms terms_for(const std::string& host) const;
+  std::optional<AgentReport> last_report(const std::string& host, const std::optional<Orders>& before) const;
   Attendance* find(const std::string& host);
   void tell(const std::string& host, const AttendanceEvent& event);
   const Attendance* find(const std::string& host) const;

@@ -80,10 +80,11 @@ HostActions on(Attendance& state, const ReportRead& event, MonotonicTime now) {
     if (!report->gone && !state.is_member && state.refused != state.life) actions = join(state, *report);
   }
   if (!state.is_member) return actions;
-  if (report && report->gone) {
-    lose(state, "its agent has ended", actions);
+  if (report && (report->gone || report->build != state.terms.build)) {
+    lose(state, report->gone ? "its agent has ended" : "its agent is of another build", actions);
     return actions;
   }
+  if (report) note_offered(state, *report);
   if (report) hear_tasks(state, *report, actions);
   if (report && report->leaves && !state.leaves) {
     state.leaves = true;

@@ -47,6 +47,19 @@ TEST_CASE("a pool that begins loses the devices of hosts whose agents are gone, 
   CHECK(at.devices() == std::vector<std::string>{"cpu", "nodeB/cpu"});
 }
 
+TEST_CASE(
+    "a pool that begins while an agent's file cannot be read keeps the agent with its tasks, and hears it later") {
+  const ScratchFolder folder;
+  prepare_agent(folder.path(), {.tasks = {RestingPool::task_of(kLauncher, "t1")}});
+  replace_bytes(folder / "hosts/nodeB/agent.json", "");
+  Agents agents(folder.path(), "nodeA");
+  CHECK(agents.is_member("nodeB"));
+  CHECK(agents.tasks_of(1).size() == 1);
+  write_report(folder.path(), {}, 2);
+  CHECK(agents.look().empty());
+  CHECK(agents.offered("nodeB") == std::vector<std::string>{"nodeB/cpu", "nodeB/cpu"});
+}
+
 TEST_CASE("a host that joins gets a waiting job if its memory holds the job, and only then") {
   constexpr double kGiB = 1 << 30;
   for (const double gib : {4.0, 16.0}) {

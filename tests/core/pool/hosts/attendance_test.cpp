@@ -181,6 +181,17 @@ TEST_CASE("a daemon takes up the agents of the one before; an agent that has cha
   CHECK(only<RefuseHost>(hear(newer, report("a", 10), 1s)) != nullptr);
 }
 
+TEST_CASE("an agent whose first report to a new daemon tells another build is lost") {
+  Attendance before = member();
+  AgentReport silent = report("a", -1), other = report("a", 9);
+  other.build.build = "def";
+  Attendance one = take_up_agent({"h1", kBuild, ""}, written(before), silent, kNoTime);
+  REQUIRE(one.is_member);
+  CHECK(only<GiveUpHost>(hear(one, other, 1s)) != nullptr);
+  other.beat = 10;
+  CHECK(only<RefuseHost>(hear(one, other, 2s)) != nullptr);
+}
+
 TEST_CASE("an agent that was lost brings its devices again, also if the daemon has been replaced meanwhile") {
   Attendance before = member();
   REQUIRE(only<GiveUpHost>(hear(before, report("a", 2), 12s)) != nullptr);
