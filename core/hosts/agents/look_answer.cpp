@@ -1,6 +1,7 @@
 #include "core/hosts/agents/look_answer.h"
 
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -67,13 +68,19 @@ void LookAnswer::answer(const AskFacts&) {
 // The loop has workers to hear meanwhile.
 void LookAnswer::answer(const AskData& asked) {
   if (std::exchange(reads_, true)) return;
-  reader_ = std::jthread([this, spec = asked.spec] {
-    loop_.post([this, digests = data_digests_of(spec)] {
-      reads_ = false;
-      if (lost_) return closed_();
-      send_message(*connection_, digests);
+  try {
+    reader_ = std::jthread([this, spec = asked.spec] {
+      loop_.post([this, digests = data_digests_of(spec)] {
+        reads_ = false;
+        if (lost_) return closed_();
+        send_message(*connection_, digests);
+      });
     });
-  });
+  } catch (const std::system_error& error) {
+    reads_ = false;
+    send_message(*connection_, LookReply(NoData{std::string("cannot start a thread to read the data: ") + error.what(),
+                                                "see the limit on processes there: ulimit -u"}));
+  }
 }
 
 }  // namespace estrain::hosts

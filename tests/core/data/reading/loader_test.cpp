@@ -1,9 +1,6 @@
 #include "core/data/reading/loader.h"
 
 #include <doctest/doctest.h>
-#include <pthread.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -19,6 +16,7 @@
 #include "core/data/reading/evaluation_reader.h"
 #include "tests/core/data/data_files.h"
 #include "tests/error_of.h"
+#include "tests/room_for_threads.h"
 
 namespace estrain::data {
 namespace {
@@ -189,32 +187,6 @@ TEST_CASE("readers are added while the worker waits for them, and the batches st
   CHECK(loader.readers() >= 2);
   CHECK(most <= 4);
 }
-
-// During its lifetime, only this many more threads can start.
-class RoomForThreads {
- public:
-  explicit RoomForThreads(uint64_t threads) {
-    constexpr size_t stack = size_t{1} << 30;
-    ::pthread_getattr_default_np(&before_);
-    pthread_attr_t large = before_;
-    ::pthread_attr_setstacksize(&large, stack);
-    ::pthread_setattr_default_np(&large);
-    uint64_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    ::getrlimit(RLIMIT_AS, &limit_);
-    const rlimit low{pages * static_cast<uint64_t>(::getpagesize()) + threads * stack + stack / 2, limit_.rlim_max};
-    ::setrlimit(RLIMIT_AS, &low);
-  }
-  ~RoomForThreads() {
-    ::setrlimit(RLIMIT_AS, &limit_);
-    ::pthread_setattr_default_np(&before_);
-  }
-  RoomForThreads(const RoomForThreads&) = delete;
-
- private:
-  pthread_attr_t before_;
-  rlimit limit_;
-};
 
 TEST_CASE("readers that the system has no room for are done without") {
   const Numbers data(4000);
