@@ -287,6 +287,7 @@ class Scribe {
   // The launcher has nothing more to save. Throws Fault::io if the disk is full and a resume will repeat the steps, or
   // the launcher gives the records up.
   void finish() {
+    for (; saver_.busy(); std::this_thread::sleep_for(kDrain)) beat(memory_);
     saver_.wait();
     while (!drain_or_wait() && records_would_be_lost()) {
       beat(memory_);

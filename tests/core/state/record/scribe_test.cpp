@@ -1,8 +1,10 @@
 #include "core/state/record/scribe.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
+#include "core/base/files/unique_fd.h"
 #include "core/state/checkpoint/directory.h"
 #include "core/state/checkpoint/state/manifest.h"
 #include "core/state/comm/job_memory.h"
@@ -28,6 +31,17 @@
 namespace estrain::record {
 namespace {
 
+// Returns the number of different signs of life seen, `most` at most; waits some seconds for them.
+int count_beats(comm::JobMemory& memory, int most) {
+  int beats = 0;
+  for (int64_t last = 0, tries = 0; beats < most && tries < 4000; ++tries) {
+    const int64_t beat = memory.clock().scribe_beat_ns();
+    beats += std::exchange(last, beat) != beat;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return beats;
+}
+
 TEST_CASE("a scribe that waits for the first state says that it lives, again and again") {
   const UniqueFd fd = comm::JobMemory::create();
   comm::JobMemory memory(fd.get());
@@ -36,12 +50,7 @@ TEST_CASE("a scribe that waits for the first state says that it lives, again and
   setup.memory = fd.get();
   setup.launcher = ScribesOwnChannel(std::move(scribes));
   auto scribe = std::async(std::launch::async, [&] { run_scribe(setup); });
-  int beats = 0;
-  for (int64_t last = 0, tries = 0; beats < 3 && tries < 4000; ++tries) {
-    const int64_t beat = memory.clock().scribe_beat_ns();
-    beats += std::exchange(last, beat) != beat;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  const int beats = count_beats(memory, 3);
   ScribeChannel(std::move(launcher)).send(FinishFiles{});
   scribe.get();
   CHECK(beats == 3);
@@ -127,6 +136,9 @@ class FakeJob {
   }
   void wait_for_records() {
     come([&] { return memory_.ring().waiting() == 0; });
+  }
+  void wait_for_copy() {
+    come([&] { return !memory_.hold().held(); });
   }
   void limit_files(rlim_t bytes) const {
     rlimit limit{};
@@ -326,6 +338,24 @@ TEST_CASE(
     return;
   }
   CHECK(job.steps_recorded() == kAll);
+}
+
+TEST_CASE(
+    "told to finish during a save, the scribe says that it lives until the save is over, however slow the disk is") {
+  FakeJob job;
+  job.train_until(20);
+  job.wait_for_records();
+  const std::string fingerprints = job.run() + "/fingerprints";  // synced before a checkpoint is published
+  std::filesystem::remove(fingerprints);
+  REQUIRE(::mkfifo(fingerprints.c_str(), 0600) == 0);
+  REQUIRE(job.memory().hold().try_hold(Step(20)));
+  job.launcher().send(SaveState{Step(20)});
+  job.wait_for_copy();
+  job.launcher().send(FinishFiles{});
+  CHECK(count_beats(job.memory(), 10) == 10);
+  CHECK(job.lives());
+  const UniqueFd writer(::open(fingerprints.c_str(), O_RDWR | O_CLOEXEC));
+  CHECK(job.exit_code() == 0);
 }
 
 }  // namespace
