@@ -15,6 +15,7 @@
 #include "core/base/files/files.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/state/checkpoint/checkpoint_file.h"
+#include "core/state/run_directory/run_owner.h"
 #include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"
@@ -104,6 +105,23 @@ TEST_CASE("a first start that was overtaken by another leaves that one's run alo
   CHECK(ended.code == 2);
   CHECK(ended.says("there is a run already"));
   check_untouched(run, finished.run);
+}
+
+TEST_CASE("a job whose lock file was deleted keeps other launchers out, and makes the file anew") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job());
+  Job job(spec, folder / "run");
+  job.reach(5);
+  const std::string lock = job.run() + "/lock";
+  fs::remove(lock);
+  const Ended second = estrain({"train", spec, "--run", job.run()});
+  INFO(second.shown());
+  CHECK(second.code == 2);
+  CHECK(second.says("another launcher is at work on this run directory"));
+  const auto owner = [&] { return run_directory::RunOwner::from_text(text_if_readable(lock)); };
+  wait_until("a lock file that names the launcher", [&] { return owner() && owner()->pid == job.pid(); });
+  CHECK(job.stop().code == 0);
+  CHECK(job.launcher().wait().code == 75);
 }
 
 TEST_CASE("a start that fails is at work on the directory no longer") {

@@ -1,6 +1,7 @@
 #include "core/base/files/file_lock.h"
 
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -13,6 +14,13 @@ bool take_lock(int fd, const std::string& path) {
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
   throw system_error("cannot lock " + path, errno)
       .advise("the file system must support locks (flock): mount it with locks, or use a folder elsewhere");
+}
+
+bool is_file_at(int fd, const std::string& path) {
+  struct stat open {};
+  struct stat there {};
+  if (::stat(path.c_str(), &there) != 0) return errno != ENOENT;
+  return ::fstat(fd, &open) == 0 && open.st_dev == there.st_dev && open.st_ino == there.st_ino;
 }
 
 }  // namespace estrain

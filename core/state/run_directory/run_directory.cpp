@@ -43,8 +43,8 @@ namespace {
 // Two touches, and the delay of a shared file system.
 constexpr std::chrono::seconds kLook = 35s;
 
-Error at_work(const std::string& run, const std::optional<RunOwner>& owner) {
-  const std::string who = owner ? fmt::format(" ({})", owner->name()) : "";
+Error at_work(const std::string& run, const std::string& by) {
+  const std::string who = by.empty() ? "" : fmt::format(" ({})", by);
   return Error::make(Fault::usage, "{}: another launcher is at work on this run directory{}", run, who)
       .advise("wait for it, stop it with `estrain stop`, or give this run a directory of its own with --run");
 }
@@ -54,7 +54,7 @@ void require_gone(const std::string& run, const RunOwner& owner, const std::stri
   if (owner.is_here() || seconds_since_touch(lock_path).value_or(0) > 2 * kSilentSeconds) return;
   fmt::print(stderr, "{}: {} was at work here a moment ago: looking for {} s whether it still is\n", run, owner.name(),
              kLook.count());
-  if (is_touched_within(lock_path, kLook)) throw at_work(run, owner);
+  if (is_touched_within(lock_path, kLook)) throw at_work(run, owner.name());
 }
 
 // The process that writes a run's files, if it is on this host.
@@ -63,12 +63,15 @@ struct Scribe {
   bool waits_for_room = false;
 };
 
-bool is_scribe_of(const std::string& command_line, const std::string& run) {
-  const std::string option("\0scribe\0--run\0", 14);
+// `process`: its folder in /proc. Its paths are those of its container.
+bool is_scribe_of(const std::filesystem::path& process, const std::string& run) {
+  const std::string command_line = text_if_readable(process / "cmdline"), option("\0scribe\0--run\0", 14);
   const size_t at = command_line.find(option);
   if (at == command_line.npos) return false;
+  const std::string named = command_line.c_str() + at + option.size();
   std::error_code gone;
-  return std::filesystem::equivalent(command_line.c_str() + at + option.size(), run, gone);
+  return std::filesystem::equivalent(process.string() + (named.starts_with('/') ? "/root" : "/cwd/") + named, run,
+                                     gone);
 }
 
 std::optional<Scribe> find_scribe(const std::string& run) {
@@ -76,10 +79,21 @@ std::optional<Scribe> find_scribe(const std::string& run) {
   for (std::filesystem::directory_iterator at("/proc", failure), end; !failure && at != end; at.increment(failure)) {
     const std::string name = at->path().filename().string();
     if (name.find_first_not_of("0123456789") != name.npos) continue;
-    if (!is_scribe_of(text_if_readable(at->path() / "cmdline"), run)) continue;
+    if (!is_scribe_of(at->path(), run)) continue;
     return Scribe{std::stoi(name), text_if_readable(at->path() / "comm") == record::kWaitingScribe + std::string("\n")};
   }
   return std::nullopt;
+}
+
+// Tries to take the lock of the file at `path`. Opens the file, unless `fd` is the file already.
+bool try_to_lock(const std::string& path, UniqueFd& fd) {
+  if (!fd || !is_file_at(fd.get(), path)) fd = open_own_file(path, O_RDWR | O_CREAT);
+  return take_lock(fd.get(), path) && is_file_at(fd.get(), path);
+}
+
+std::string holder_of_run(const std::optional<RunOwner>& owner, const std::optional<Scribe>& scribe) {
+  if (scribe) return fmt::format("its scribe is process {}", scribe->pid);
+  return owner ? owner->name() : "";
 }
 
 // Tells the user why nothing happens while the last launch's scribe holds the lock: at once, when the reason changes,
@@ -127,28 +141,44 @@ void RunDirectory::require_own_files() const {
 
 UniqueFd RunDirectory::lock(Nanoseconds patience) const {
   make_folders(path());
-  UniqueFd fd = open_own_file(lock_file(), O_RDWR | O_CREAT);
   const MonotonicTime deadline = MonotonicClock::now() + patience;
-  std::optional<WaitForScribe> scribe;
-  while (!take_lock(fd.get(), lock_file())) {
+  std::optional<WaitForScribe> wait;
+  for (UniqueFd fd;;) {
+    const bool locked = try_to_lock(lock_file(), fd);
+    const std::optional<Scribe> scribe = locked ? find_scribe(path()) : std::nullopt;
+    if (locked && !scribe) {
+      require_own_files();
+      watch_owner();
+      own(fd);
+      return fd;
+    }
+    if (locked) fd.reset();
     const std::optional<RunOwner> other = owner();
     if (patience > 0s && other && other->has_ended()) {
-      if (!scribe) scribe.emplace(path());
-      scribe->look(monotonic_ns());
+      if (!wait) wait.emplace(path());
+      wait->look(monotonic_ns());
     } else if (MonotonicClock::now() >= deadline) {
-      throw at_work(path(), other);
+      throw at_work(path(), holder_of_run(other, scribe));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  require_own_files();
-  watch_owner();
-  own(fd);
-  return fd;
 }
 
 std::optional<UniqueFd> RunDirectory::try_lock() const {
-  UniqueFd fd = open_own_file(lock_file(), O_RDWR | O_CREAT);
-  return take_lock(fd.get(), lock_file()) ? std::optional(std::move(fd)) : std::nullopt;
+  UniqueFd fd;
+  return try_to_lock(lock_file(), fd) ? std::optional(std::move(fd)) : std::nullopt;
+}
+
+bool RunDirectory::keep_lock(int lock) const {
+  std::error_code failure;
+  if (is_file_at(lock, lock_file()) || !std::filesystem::is_directory(path(), failure)) return true;
+  const std::optional<UniqueFd> anew = try_lock();
+  if (const auto other = owner(); other && !other->is_this_process()) return false;
+  if (!anew) return true;  // a process that has just come looks whether this launcher is at work
+  own(*anew);
+  if (::dup3(anew->get(), lock, O_CLOEXEC) < 0) throw system_error("cannot lock " + lock_file(), errno);
+  fmt::print(stderr, "warning: {} was deleted, and is made anew: it keeps other launchers out\n", lock_file());
+  return true;
 }
 
 void RunDirectory::watch_owner() const {

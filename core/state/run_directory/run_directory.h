@@ -25,8 +25,13 @@ class RunDirectory : public RunFiles {
   // which may be writing a last checkpoint: lock() waits for the scribe, however long it takes, unless `patience`
   // is 0, and says so on stderr; if the scribe waits for room on the disk, the message names its process. Throws
   // Fault::usage, too, if a run must not write to a file of this run (base/files/own_file.h). An owner on another host
-  // at work a moment ago is watched for half a minute: the lock may not show the owner.
+  // at work a moment ago is watched for half a minute: the lock may not show the owner. A scribe of this run on this
+  // host counts as the lock's holder, too: the lock file of its launcher may have been deleted.
   UniqueFd lock(Nanoseconds patience) const;
+  // For the launcher at work, again and again: if the lock file was deleted, makes the file anew, becomes its owner,
+  // and has the descriptor `lock` hold the new file's lock. Returns false if another launcher owns a new file: this
+  // launcher must not write any more. Throws Error if the file cannot be made now.
+  bool keep_lock(int lock) const;
   // These three are for a process resuming a run whose launcher was on another host. try_lock() takes the lock if the
   // lock is free now. watch_owner() is for hosts that do not see each other's locks: it watches for half a minute
   // whether the former owner is at work, and throws Fault::usage if the owner is. own() makes the directory this

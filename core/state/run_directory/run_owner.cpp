@@ -53,6 +53,8 @@ std::string RunOwner::to_text() const {
 
 bool RunOwner::is_here() const { return host == host_name(); }
 
+bool RunOwner::is_this_process() const { return is_here() && pid == ::getpid(); }
+
 bool RunOwner::has_ended() const { return is_here() && pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH; }
 
 std::string RunOwner::name() const {

@@ -27,10 +27,11 @@ struct RunOwner {
   static std::optional<RunOwner> from_text(const std::string& text);  // nothing if the text names no owner
   std::string to_text() const;
 
-  bool is_here() const;       // on this host
-  bool has_ended() const;     // this host has no such process
-  std::string name() const;   // "process 4711", of another host "process 4711 on node17"
-  std::string reach() const;  // how to ask its host: "srun --overlap --jobid=42", "ssh node17"
+  bool is_here() const;          // on this host
+  bool is_this_process() const;  // the calling process
+  bool has_ended() const;        // this host has no such process
+  std::string name() const;      // "process 4711", of another host "process 4711 on node17"
+  std::string reach() const;     // how to ask its host: "srun --overlap --jobid=42", "ssh node17"
 };
 
 struct DistantOwner : RunOwner {

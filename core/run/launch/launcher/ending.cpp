@@ -52,8 +52,10 @@ int Ending::end(const std::function<void()>& close_files) {
   }
 }
 
-// The lock is held still.
+// The lock is held still, unless another launcher has taken the run.
 void Ending::note_verdict(run_directory::RunVerdict verdict) const {
+  const auto owner = run_.journal.directory.owner();
+  if (owner && !owner->is_this_process()) return;
   verdict.step = run_.trained();
   if (run_.job.scribe.last_saved_step >= 0) verdict.saved_step = run_.job.scribe.last_saved_step;
   run_directory::write_verdict(run_.journal.directory.path(), verdict);

@@ -106,9 +106,11 @@ Launcher::Launcher(Handover handover) : run_(std::move(handover)) {
   begin_stage(false);
 }
 
-// Closes the socket to new clients. Clients that have connected before get an answer.
+// Closes the socket to new clients. Clients that have connected before get an answer. Another launcher that has taken
+// the run has a socket of its own there.
 Launcher::~Launcher() {
-  ::unlink(run_.journal.directory.control_socket().c_str());
+  const auto owner = run_.journal.directory.owner();
+  if (!owner || owner->is_this_process()) ::unlink(run_.journal.directory.control_socket().c_str());
   if (run_.control)
     run_.control->turn_away(Error(Fault::usage, "the launcher has ended before it took this up")
                                 .advise("`estrain status` says how it ended"));

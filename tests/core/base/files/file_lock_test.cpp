@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
+#include <filesystem>
+
 #include "core/base/files/files.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -20,6 +22,18 @@ TEST_CASE("a lock is one descriptor's at a time") {
   CHECK_FALSE(take_lock(other.get(), path));
   one.reset();
   CHECK(take_lock(other.get(), path));
+}
+
+TEST_CASE("a file that was deleted or replaced is not the file at its path any more") {
+  const ScratchFolder folder;
+  const std::string path = folder / "lock";
+  const UniqueFd before = open_file(path, O_RDWR | O_CREAT);
+  CHECK(is_file_at(before.get(), path));
+  std::filesystem::remove(path);
+  CHECK_FALSE(is_file_at(before.get(), path));
+  const UniqueFd now = open_file(path, O_RDWR | O_CREAT);
+  CHECK_FALSE(is_file_at(before.get(), path));
+  CHECK(is_file_at(now.get(), path));
 }
 
 TEST_CASE("a lock that cannot be had at all is not one that somebody else has") {

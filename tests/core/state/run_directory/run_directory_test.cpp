@@ -7,10 +7,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <future>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/files/file_lock.h"
 #include "core/base/files/files.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -151,6 +158,89 @@ TEST_CASE("the scribe of a launcher that has ended is waited for beyond any limi
   CHECK(waiting.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
   writer.reset();
   CHECK(static_cast<bool>(waiting.get()));
+}
+
+TEST_CASE("a launcher makes its deleted lock file anew, with its lock") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  const UniqueFd lock = run.lock(0s);
+  CHECK(run.keep_lock(lock.get()));
+  std::filesystem::remove(run.lock_file());
+  CHECK(run.keep_lock(lock.get()));
+  CHECK(is_file_at(lock.get(), run.lock_file()));
+  CHECK(run.owner().value().is_this_process());
+  CHECK(error_of([&] { run.lock(0s); }).fault() == Fault::usage);
+  run.disown(lock.get());
+  CHECK_FALSE(run.owner().has_value());
+}
+
+TEST_CASE("a launcher whose deleted lock file has another owner by now hears so, and one that is looking is no owner") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  const UniqueFd lock = run.lock(0s);
+  std::filesystem::remove(run.lock_file());
+  {
+    const UniqueFd looks = run.try_lock().value();
+    CHECK(run.keep_lock(lock.get()));
+    CHECK(is_file_at(looks.get(), run.lock_file()));
+  }
+  replace_bytes(run.lock_file(), RunOwner{7, "another host", ""}.to_text());
+  CHECK_FALSE(run.keep_lock(lock.get()));
+  CHECK(run.owner().value().pid == 7);
+}
+
+TEST_CASE("a run directory that is gone is not made anew for its lock") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  const UniqueFd lock = run.lock(0s);
+  std::filesystem::rename(run.path(), folder / "elsewhere");
+  CHECK(run.keep_lock(lock.get()));
+  CHECK_FALSE(std::filesystem::exists(run.path()));
+}
+
+TEST_CASE("a lock is never that of a file which its last holder deleted") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder.path());
+  std::atomic<int> deleted = 0;
+  std::vector<std::future<void>> launchers;
+  for (int i = 0; i < 4; ++i) {
+    launchers.push_back(std::async(std::launch::async, [&] {
+      for (int round = 0; round < 5000; ++round) {
+        const std::optional<UniqueFd> lock = run.try_lock();
+        if (!lock) continue;
+        struct stat held {};
+        ::fstat(lock->get(), &held);
+        deleted += held.st_nlink == 0;
+        ::unlink(run.lock_file().c_str());
+      }
+    }));
+  }
+  for (std::future<void>& launcher : launchers) launcher.get();
+  CHECK(deleted == 0);
+}
+
+TEST_CASE("a run whose scribe lives is not free, though its lock file was deleted") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  make_folders(run.path());
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const pid_t scribe = ::fork();
+  if (scribe == 0) {
+    ::dup2(ends[0], STDIN_FILENO);
+    ::execl("/bin/sh", "estrain", "-c", "read word", "scribe", "--run", run.path().c_str(), nullptr);
+    ::_exit(1);
+  }
+  UniqueFd reader(ends[0]), writer(ends[1]);
+  while (text_if_readable("/proc/" + std::to_string(scribe) + "/cmdline").find("--run") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const Error error = error_of([&] { run.lock(0s); });
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.message().find("(its scribe is process " + std::to_string(scribe) + ")") != std::string::npos);
+  CHECK(static_cast<bool>(RunDirectory(folder / "other").lock(0s)));
+  writer.reset();
+  ::waitpid(scribe, nullptr, 0);
+  CHECK(static_cast<bool>(run.lock(0s)));
 }
 
 TEST_CASE("waiting for a lock has a limit") {

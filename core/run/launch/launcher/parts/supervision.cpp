@@ -22,7 +22,23 @@ void Supervision::begin_round(MonotonicTime now) {
 void Supervision::show_life(MonotonicTime now) {
   if (now - shown_life_ < run_directory::kBetweenTouches) return;
   shown_life_ = now;
+  keep_lock();
   (void)::futimens(processes_.shared.lock, nullptr);
+}
+
+void Supervision::keep_lock() {
+  const run_directory::RunDirectory& directory = run_.journal.directory;
+  bool is_kept = true;
+  try {
+    is_kept = directory.keep_lock(processes_.shared.lock);
+  } catch (const Error&) {  // a full disk, or one out of reach: the next sign of life tries again
+  }
+  if (is_kept) return;
+  if (processes_.scribe.process.running()) processes_.scribe.process.signal(SIGKILL);
+  const auto other = directory.owner();
+  throw Error::make(Fault::usage, "{}: its file `lock` was deleted, and another launcher{} has taken the run",
+                    directory.path(), other ? fmt::format(" ({})", other->name()) : "")
+      .advise("this launcher has ended without a checkpoint; delete no file of a run that is at work");
 }
 
 std::optional<decisions::Event> Supervision::find_allocation_end(std::optional<MonotonicTime>& ends,

@@ -21,7 +21,8 @@ class Supervision {
 
   // Begins each turn of the launcher's loop.
   void begin_round(MonotonicTime now);
-  // Shows a sign of life to hosts that see only the run directory of this host.
+  // Shows a sign of life to hosts that see only the run directory of this host, and looks after the run's lock. If
+  // another launcher has the run by now, ends the scribe, which would save, and throws Fault::usage.
   void show_life(MonotonicTime now);
 
   // Asks to stop because Slurm ends the job at `ends`, which is read again shortly before: Slurm may have given more
@@ -36,6 +37,7 @@ class Supervision {
   bool scribe_hangs(MonotonicTime now);
 
  private:
+  void keep_lock();
   bool allocation_ends(std::optional<MonotonicTime>& ends, MonotonicTime now) const;
 
   const RunView run_;

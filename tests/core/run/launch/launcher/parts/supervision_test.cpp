@@ -4,8 +4,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "core/base/clock.h"
+#include "core/base/files/files.h"
 #include "tests/core/run/launch/launcher/parts/sample_run.h"
+#include "tests/error_of.h"
 
 namespace estrain::launch {
 namespace {
@@ -64,6 +68,23 @@ TEST_CASE("the lock shows life, but not at every look") {
   REQUIRE(::utimensat(AT_FDCWD, lock.c_str(), past, 0) == 0);
   sample.supervision.begin_round(MonotonicClock::now());
   CHECK_FALSE(is_touched());
+}
+
+TEST_CASE("a deleted lock is made anew; a launcher whose run another launcher has taken ends") {
+  WatchedRun sample;
+  const run_directory::RunDirectory& directory = sample.run->journal.directory;
+  MonotonicTime now = MonotonicClock::now();
+  std::filesystem::remove(directory.lock_file());
+  sample.supervision.show_life(now);
+  CHECK(directory.owner().value().is_this_process());
+  std::filesystem::remove(directory.lock_file());
+  replace_bytes(directory.lock_file(), run_directory::RunOwner{7, "another host", ""}.to_text());
+  now += run_directory::kBetweenTouches;
+  const Error error = error_of([&] { sample.supervision.show_life(now); });
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.message() == directory.path() +
+                               ": its file `lock` was deleted, and another launcher (process 7 on another host) has "
+                               "taken the run");
 }
 
 }  // namespace
