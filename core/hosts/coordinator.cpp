@@ -20,7 +20,8 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr Nanoseconds kPatienceWithEnd = 300ms;  // until the agents have heard that the run is over
+constexpr Nanoseconds kPatienceWithEnd = 300ms;      // until the agents have heard that the run is over
+constexpr Nanoseconds kPatienceWithGuests = 1200ms;  // if agents that have joined have yet to come again
 constexpr Nanoseconds kBetweenTriesToListen = 2s;
 
 void tell_launcher(CourierSetup& setup, const OwnerMessage& said) { setup.launcher.send(codec::encode(said, "say")); }
@@ -54,8 +55,10 @@ class Door {
     if (!places_.listen.empty()) look_up();
   }
   void end_run() {
+    over_ = true;
     if (registry_) registry_->end_run();
   }
+  bool awaits_guests() const { return registry_ ? registry_->awaits_guests() : !places_.listen.empty(); }
 
  private:
   void look_up() {
@@ -74,6 +77,7 @@ class Door {
   void listen(const ListeningPlace& place, const std::vector<net::Address>& found) {
     registry_.emplace(
         loop_, key_, AgentRegistry::Options{run_, places_.own, listening_address(place, found, listen_example), term_});
+    if (over_) registry_->end_run();
   }
 
   template <typename Act>
@@ -95,6 +99,7 @@ class Door {
   OwnPlaces places_;
   std::optional<LookUp> look_up_;
   std::optional<AgentRegistry> registry_;
+  bool over_ = false;
   std::shared_ptr<net::Loop::Timer> retry_;
 };
 
@@ -144,8 +149,10 @@ class CoordinatorCourier {
 
   void hear(const FinishRun& order) {
     courier_.end_run(order.goes_on);
-    if (!courier_.gave_up() && !order.goes_on) door_.end_run();
-    end_ = loop_.once(kPatienceWithEnd, [this] { loop_.stop(); });
+    const bool is_over = !courier_.gave_up() && !order.goes_on;
+    if (is_over) door_.end_run();
+    const bool waits = is_over && door_.awaits_guests();
+    end_ = loop_.once(waits ? kPatienceWithGuests : kPatienceWithEnd, [this] { loop_.stop(); });
   }
 
   void prepare(const OwnPlaces& places) {

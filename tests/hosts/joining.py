@@ -219,5 +219,19 @@ def joins_nowhere(site):
         site.same(run, reference(site, LONG))
 
 
+def told_of_an_end_before_the_first_step(site):
+    """The launcher's worker finds an error of the user: the agent ends with the job, long before its patience does."""
+    run = site.folder / "apart-error"
+    with apart(site) as other:
+        job = site.start(0, "train", site.spec(10), "--run", str(run), "--hosts", "h1", "--name", "h0", "--devices", "cpu,h1/cpu",
+                         "--set", 'optimizer.groups=[{match=["nothing"]}]', *listens(site))
+        other.take_key(run, job)
+        agent = other.joins(1, "--patience", "3600")
+        finish(job, 2)
+        check("matches no parameter" in said(job), said(job))
+        finish(agent)
+        check("the run is over" in said(agent), said(agent))
+
+
 JOINING_CASES = [joins_without_the_run_directory, follows_a_coordinator_that_sees_the_run_directory, comes_back_after_a_cut,
-                 joins_over_one_link, joins_nowhere]
+                 joins_over_one_link, joins_nowhere, told_of_an_end_before_the_first_step]

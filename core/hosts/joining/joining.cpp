@@ -44,6 +44,7 @@ void AgentRegistry::take(net::ConnectionPtr connection) {
         if (const auto* joins = std::get_if<Joins>(&said)) hear(number, *joins);
       },
       [this, number](const Error&) { lose(number); });
+  if (over_) guest.link->send(RunIsOver{});
 }
 
 void AgentRegistry::hear(int64_t number, const Joins& said) {
@@ -128,7 +129,16 @@ void AgentRegistry::drop(int64_t number) {
 }
 
 void AgentRegistry::end_run() {
+  over_ = true;
   for (auto& [number, guest] : guests_) guest.link->send(RunIsOver{});
+}
+
+bool AgentRegistry::awaits_guests() const {
+  return std::ranges::any_of(names_of_host_files(options_.run), [this](const std::string& name) {
+    const auto file = read_host_file_if_sound(options_.run, name);
+    const auto has_come = [&](const auto& entry) { return entry.second.joined && entry.second.name == name; };
+    return file && !file->sees_run && std::ranges::none_of(guests_, has_come);
+  });
 }
 
 Registration::Registration(net::Loop& loop, const net::SharedKey& key, Options options)

@@ -69,8 +69,10 @@ class AgentRegistry {
   const net::Address& address() const { return listener_.address(); }
   // A connection with the purpose "join".
   void take(net::ConnectionPtr connection);
-  // Tells all connected agents that the run is over.
+  // Tells all connected agents that the run is over, and each agent that still comes.
   void end_run();
+  // Tells whether an agent that joined by another registry of the run has not come to this registry yet.
+  bool awaits_guests() const;
 
  private:
   struct Guest {
@@ -93,6 +95,7 @@ class AgentRegistry {
   const Options options_;
   std::map<int64_t, Guest> guests_;  // by the number of the guest's connection
   int64_t next_ = 1;
+  bool over_ = false;
   std::shared_ptr<net::Loop::Timer> timer_;
   StrangerLog strangers_;
   net::Listener listener_;

@@ -115,6 +115,20 @@ TEST_CASE("it comes again once the launcher's host does, with what the run direc
   CHECK(scene.comes([&] { return agent.ended; }));
 }
 
+TEST_CASE("it is told that the run is over though it comes again after the end, and it is known to be missing") {
+  JoinScene scene;
+  scene.open(3);
+  const uint16_t port = scene.registry->address().port;
+  JoiningAgent agent(scene, "nodeB", "10.0.0.2:7000");
+  REQUIRE(agent.joins());
+  CHECK_FALSE(scene.registry->awaits_guests());
+  scene.registry.reset();
+  scene.open(3, port);
+  CHECK(scene.registry->awaits_guests());
+  scene.registry->end_run();
+  CHECK(scene.comes([&] { return agent.ended; }));
+}
+
 TEST_CASE("it does not join where another agent answers, nor a launcher that has the key but another run") {
   JoinScene scene;
   scene.open(3);

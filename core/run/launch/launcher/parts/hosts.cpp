@@ -174,12 +174,23 @@ void Hosts::lose(const std::string& host, const std::string& why) {
   if (is_new) run_.journal.log("host_lost", {{"step", run_.trained()}, {"host", host}, {"why", why}});
 }
 
+// Agents that have joined by this launcher's address wait for a courier there, if the run ends before its first stage.
+void Hosts::reach_joined_agents() {
+  if (processes_.courier || run_.options.listen.empty() || !has_agents(run_.journal.directory.path())) return;
+  try {
+    processes_.courier = start_courier(run_.journal.directory, processes_.shared);
+    tell_courier({{"do", "serve"}});
+  } catch (const Error&) {  // the agents end by their own patience
+  }
+}
+
 void Hosts::end(bool goes_on) {
   if (auto& relay = processes_.relay) {
     relay->socket.reset();
     relay->process.wait_for(kPatienceWithKill);
     relay.reset();
   }
+  if (!goes_on) reach_joined_agents();
   if (!processes_.courier) return;
   CourierProcess& courier = *processes_.courier;
   courier.socket.send({{"do", "finish"}, {"goes_on", goes_on}});
