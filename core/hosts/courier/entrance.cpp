@@ -181,7 +181,7 @@ OpeningWait Entrance::waits_for() const {
   const bool needs_word = (opening_->asked_for_state || opening_->in_shares) && !opening_->shares;
   if (needs_word) wait.hosts.emplace_back();
   for (const auto& [sender, share] : opening_->state) {
-    wait.bytes += share.bytes();
+    wait.bytes += share.bytes() + links_.state_arriving(sender);
     const bool is_named = std::ranges::find(wait.hosts, sender) != wait.hosts.end();
     if (!share.complete() && !is_named) wait.hosts.push_back(sender);
   }

@@ -87,6 +87,11 @@ net::Connection* HostLinks::to(const std::string& name) const {
   return at == links_.end() ? nullptr : at->second->connection.get();
 }
 
+size_t HostLinks::state_arriving(const std::string& name) const {
+  const auto at = links_.find(name);
+  return at == links_.end() ? 0 : at->second->state_arriving;
+}
+
 bool HostLinks::tell(const std::string& name, const CourierMessage& said) {
   net::Connection* connection = to(name);
   if (connection != nullptr) send_message(*connection, said);

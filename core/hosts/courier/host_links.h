@@ -104,8 +104,14 @@ class CourierLink : public net::FrameSink {
 
   void received(const net::FrameHead&) override {
     heard = MonotonicClock::now();
+    state_arriving = 0;
     const auto arrived = std::exchange(landing_, Landing{}).arrived;
     if (arrived && !parted) arrived();
+  }
+
+  void arrives(const net::FrameHead& head, size_t bytes) override {
+    heard = MonotonicClock::now();
+    if (head.kind == state) state_arriving = bytes;
   }
 
   // The distance to the host.
@@ -119,6 +125,7 @@ class CourierLink : public net::FrameSink {
   MonotonicTime beat = kNoTime;  // the last beat; kNoTime: none
   bool waits = false;            // the next frame is of a stage not open here yet: all later frames wait, too
   bool parted = false;           // all further frames are dropped
+  size_t state_arriving = 0;     // bytes here of a frame of the state that is not complete
 
  private:
   static constexpr uint64_t kFrames = 4;  // of a measurement
@@ -187,6 +194,8 @@ class HostLinks {
   void take(const net::ConnectionPtr& connection);
   std::set<std::string> names() const;
   net::Connection* to(const std::string& name) const;  // null: not connected
+  // Returns the bytes from the host of a frame of the state that is not complete yet.
+  size_t state_arriving(const std::string& name) const;
   // Returns false if the host is not connected.
   bool tell(const std::string& name, const CourierMessage& said);
   void tell_all(const CourierMessage& said);

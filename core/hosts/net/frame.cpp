@@ -72,6 +72,8 @@ void FrameDecoder::advance(size_t bytes) {
       packed_.reset();
     }
     sink_.received(head_);
+  } else if (at_ == At::payload) {
+    sink_.arrives(head_, have_);
   }
 }
 

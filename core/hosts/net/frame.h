@@ -55,6 +55,9 @@ class FrameSink {
   // frame waits until FrameDecoder::retry().
   virtual std::optional<std::span<std::byte>> room_for(const FrameHead& head) = 0;
   virtual void received(const FrameHead& head) = 0;
+  // Hears that the first `bytes` of the payload have come, as they go over the wire: a slow network takes long for one
+  // frame.
+  virtual void arrives(const FrameHead&, size_t /*bytes*/) {}
 };
 
 // Turns a stream of bytes, cut anywhere, into frames. Payloads are read straight to the sink's place, without a copy,

@@ -36,6 +36,9 @@ class Pretended : public net::Connection {
     std::memmove(sink_->room_for(head)->data(), bytes.data(), bytes.size());
     sink_->received(head);
   }
+  // The head of a frame has come, and then the first bytes of its payload.
+  void begins(const net::FrameHead& head) { sink_->room_for(head); }
+  void goes_on(const net::FrameHead& head, size_t bytes) { sink_->arrives(head, bytes); }
   // Whether the receiver has room for a frame.
   bool offers(const net::FrameHead& head) { return sink_->room_for(head).has_value(); }
   void is_lost() { closed_(Error(Fault::peer, "connection lost: unplugged")); }

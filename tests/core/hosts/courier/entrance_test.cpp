@@ -131,5 +131,28 @@ TEST_CASE("a host that has not opened the stage says once a second what it waits
   CHECK(coordinator->heard.back().at("wait").at("hosts") == Json::array({""}));
 }
 
+TEST_CASE("each part of a frame of the state is progress: a slow network takes long for a frame") {
+  OpeningHost host("h1");
+  const auto coordinator = host.take("");
+  host.take("h2");
+  host.entrance->follow({.plan = host.plan(), .facts = facts_of(host.memory), .recorded = 0});
+  host.entrance->hear(TellShares{4, StateShares{.from = {""}, .to = {"h1"}}});
+  const auto bytes_told = [&] {
+    host.look_for(1'100ms);
+    return coordinator->heard.back().at("wait").at("bytes").get<uint64_t>();
+  };
+  const net::FrameHead head{.kind = state, .bytes = 64, .number = round_number(4, 0)};
+  CHECK(bytes_told() == 0);
+  coordinator->begins(head);
+  CHECK(bytes_told() == 0);
+  coordinator->goes_on(head, 16);
+  CHECK(bytes_told() == 16);
+  coordinator->goes_on({.kind = context, .bytes = 64, .number = round_number(4, 0)}, 48);
+  CHECK(bytes_told() == 16);
+  const std::vector<std::byte> whole(64);
+  coordinator->sends(head.kind, head.number, whole);
+  CHECK(bytes_told() == 0);  // this test drops the frame
+}
+
 }  // namespace
 }  // namespace estrain::hosts

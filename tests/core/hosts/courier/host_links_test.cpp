@@ -119,6 +119,20 @@ TEST_CASE("links that are gone hear nothing of a connection that was being made 
   CHECK(host.said.empty());
 }
 
+TEST_CASE("a coordinator whose frame comes in slowly is not silent, and one whose frame stops is") {
+  Links host("b");
+  const auto coordinator = host.take("");
+  const net::FrameHead head{.kind = partial, .bytes = 1000, .number = 1};
+  coordinator->begins(head);
+  for (size_t bytes = 100; bytes <= 500; bytes += 100) {
+    host.look_for(500);
+    coordinator->goes_on(head, bytes);
+  }
+  CHECK(host.said == std::vector<std::string>{"connected "});
+  host.look_for(2000);
+  CHECK(host.said == std::vector<std::string>{"connected ", "silent "});
+}
+
 TEST_CASE("a host that comes anew takes the place of its connection before; who is dropped once is not told of twice") {
   Links host("");
   const auto before = host.take("b"), now = host.take("b");

@@ -27,7 +27,10 @@ class Shelf : public FrameSink {
     texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
 
+  void arrives(const FrameHead&, size_t part) override { parts.push_back(part); }
+
   bool opened = false;
+  std::vector<size_t> parts;  // of payloads, before they were complete
   std::vector<std::byte> bytes;
   std::vector<FrameHead> heads;
   std::vector<std::string> texts;
@@ -72,6 +75,15 @@ TEST_CASE("a head says how its payload goes, and its kind is the same each way")
   EncodedHead both = encode({.kind = 5, .way = Way::sealed});
   both[3] |= std::byte{0x80};
   CHECK_THROWS_WITH_AS(decode(both), "a frame whose payload goes two ways", Error);
+}
+
+TEST_CASE("the parts of a payload are told as they come") {
+  Shelf shelf;
+  FrameDecoder decoder(shelf);
+  const std::string bytes = frame({.kind = 5, .bytes = 7}, "abcdefg") + frame({.kind = 5, .bytes = 2}, "hi");
+  CHECK(feed(decoder, bytes, 3) == bytes.size());
+  CHECK(shelf.parts == std::vector<size_t>{3, 6});
+  CHECK(shelf.texts == std::vector<std::string>{"abcdefg", "hi"});
 }
 
 TEST_CASE("a head survives the wire") {
