@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/process/child_process.h"
+#include "core/job/resources/nvml.h"
 
 namespace estrain::resources {
 namespace {
@@ -57,6 +58,20 @@ const Gpu* find(const std::vector<Gpu>& gpus, const std::string& name) {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   const bool whole = error == std::errc{} && end == name.data() + name.size();
   return whole && number < gpus.size() ? &gpus[number] : nullptr;
+}
+
+// Returns the GPUs in the order of CUDA_VISIBLE_DEVICES, or all; no GPUs if a name there is unclear.
+std::vector<Gpu> visible_gpus(const std::string& folder, const std::optional<std::string>& visible) {
+  std::vector<Gpu> all = gpus_in(folder);
+  if (!visible) return all;
+  std::vector<Gpu> seen;
+  std::stringstream names(*visible);
+  for (std::string name; std::getline(names, name, ',');) {
+    const Gpu* gpu = find(all, name);
+    if (gpu == nullptr) return {};
+    seen.push_back(*gpu);
+  }
+  return seen;
 }
 
 // Returns whether a GPU is partitioned (MIG): CUDA then numbers the partitions.
@@ -111,24 +126,26 @@ GpuSupport GpuSupport::here() {
 }
 
 std::vector<std::string> gpu_models(const std::string& folder, const std::optional<std::string>& visible) {
-  const std::vector<Gpu> all = gpus_in(folder);
   std::vector<std::string> models;
-  if (!visible) {
-    for (const Gpu& gpu : all) models.push_back(gpu.model);
-    return models;
-  }
-  std::stringstream names(*visible);
-  for (std::string name; std::getline(names, name, ',');) {
-    const Gpu* gpu = find(all, name);
-    if (gpu == nullptr) return {};
-    models.push_back(gpu->model);
-  }
+  for (const Gpu& gpu : visible_gpus(folder, visible)) models.push_back(gpu.model);
   return models;
 }
 
 std::vector<std::string> gpu_models() {
   if (is_sliced(kCapabilities)) return {};
   return gpu_models(kGpus, environment_variable("CUDA_VISIBLE_DEVICES"));
+}
+
+std::vector<uint64_t> gpu_memories(const std::string& folder, const std::optional<std::string>& visible,
+                                   const ReadMemoryOfGpus& read) {
+  std::vector<std::string> places;
+  for (const Gpu& gpu : visible_gpus(folder, visible)) places.push_back(gpu.place);
+  return read(places);
+}
+
+std::vector<uint64_t> gpu_memories() {
+  if (is_sliced(kCapabilities)) return {};
+  return gpu_memories(kGpus, environment_variable("CUDA_VISIBLE_DEVICES"), memory_of_gpus_at);
 }
 
 GpuFacts GpuFacts::here(const Allocation& allocation) {

@@ -3,6 +3,7 @@
 // and the models. Only a worker finds out whether a GPU works.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,12 @@ struct GpuSupport {
 // all. Empty if unknown, as under Windows or with a partitioned GPU.
 std::vector<std::string> gpu_models(const std::string& folder, const std::optional<std::string>& visible);
 std::vector<std::string> gpu_models();  // of this machine
+
+// Returns the bytes of the same GPUs, in the same order; empty if unknown. `read`: as memory_of_gpus_at().
+using ReadMemoryOfGpus = std::function<std::vector<uint64_t>(const std::vector<std::string>& places)>;
+std::vector<uint64_t> gpu_memories(const std::string& folder, const std::optional<std::string>& visible,
+                                   const ReadMemoryOfGpus& read);
+std::vector<uint64_t> gpu_memories();  // of this machine
 
 // The facts behind the choice of GPUs for "auto".
 struct GpuFacts {

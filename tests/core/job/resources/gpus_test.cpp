@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/base/files/files.h"
+#include "core/job/resources/nvml.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
@@ -97,7 +98,7 @@ std::string information(const std::string& model, const std::string& uuid) {
   return "Model: \t\t " + model + "\nIRQ:   \t\t 77\nGPU UUID: \t " + uuid + "\nDevice Minor: \t 0\n";
 }
 
-TEST_CASE("models of GPUs, in the order of the bus, as far as CUDA_VISIBLE_DEVICES lets workers see them") {
+TEST_CASE("models and memory of GPUs, in the order of the bus, as far as CUDA_VISIBLE_DEVICES lets workers see them") {
   const ScratchFolder folder;
   const auto write = [&](const std::string& place, const std::string& text) {
     std::filesystem::create_directory(folder / place);
@@ -118,8 +119,25 @@ TEST_CASE("models of GPUs, in the order of the bus, as far as CUDA_VISIBLE_DEVIC
     CAPTURE(unclear);
     CHECK(models(unclear).empty());
   }
+  const auto memories = [&](std::optional<std::string> visible) {
+    return gpu_memories(folder / "", visible, [](const std::vector<std::string>& places) {
+      std::vector<uint64_t> bytes;
+      for (const std::string& place : places) bytes.push_back(place == "0000:17:00.0" ? 40 : 24);
+      return bytes;
+    });
+  };
+  using Memories = std::vector<uint64_t>;
+  CHECK(memories({}) == Memories{40, 24, 24});
+  CHECK(memories("2,0") == Memories{24, 40});
+  CHECK(memories("MIG-bb11").empty());
   write("0000:99:00.0", "IRQ: 3\n");
   CHECK(models({}).empty());
+  CHECK(memories({}).empty());
+}
+
+TEST_CASE("no memory is told of a place without a GPU") {
+  CHECK(memory_of_gpus_at({}).empty());
+  CHECK(memory_of_gpus_at({"ffff:ff:1f.7"}).empty());
 }
 
 TEST_CASE("without a driver no model is known") { CHECK(gpu_models("/nowhere", {}).empty()); }
