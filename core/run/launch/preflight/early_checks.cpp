@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/base/counted.h"
@@ -110,6 +111,11 @@ std::string format_needs(const CheckedJob& job, const MemoryNeeds& needs) {
                      format_bytes(needs.saving), format_bytes(needs.programs), pinned);
 }
 
+// Returns the least memory of a GPU that holds as many bytes of a job, beside CUDA's own.
+uint64_t least_gpu_memory(uint64_t bytes) {
+  return static_cast<uint64_t>(std::ceil(static_cast<double>(bytes + kBytesOfCuda) / kUsableShare));
+}
+
 // The needs of GPUs for the job, by their number.
 class GpuNeeds {
  public:
@@ -142,9 +148,7 @@ class GpuNeeds {
   }
 
  private:
-  bool fits_in(uint64_t bytes) const {
-    return static_cast<double>(bytes + kBytesOfCuda) <= kUsableShare * static_cast<double>(size_.gpu_memory);
-  }
+  bool fits_in(uint64_t bytes) const { return least_gpu_memory(bytes) <= size_.gpu_memory; }
   template <typename Fits>
   size_t fewest_of(Fits fits) const {
     size_t gpus = 1;
@@ -243,6 +247,10 @@ HostNeeds host_needs(const CheckedJob& job) {
   }
   if (job.spec.job.state == spec::StateMemory::host && !job.size->gpu_slots.empty())
     most.fixed += job.size->gpu_slots.front();
+  for (const uint64_t bytes : job.size->gpus) {
+    const bool keep_state = most.gpus.empty() ? gpus_may_keep_state(job.spec) : gpus_may_exchange(job.spec);
+    most.gpus.push_back(keep_state ? least_gpu_memory(bytes) : 0);
+  }
   return most;
 }
 

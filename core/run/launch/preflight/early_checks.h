@@ -72,7 +72,10 @@ MemoryNeeds memory_needs(const CheckedJob& job);
 // files do not count: runs of the same program share these pages, and the kernel may drop them.
 struct HostNeeds {
   uint64_t fixed = 0, worker = 0;
-  ESTRAIN_FIELDS(fixed, worker)
+  // The memory that each GPU must have where the devices are n GPUs of one host, at n - 1; 0: not known, since the
+  // state is in host memory then. Empty: no GPU's memory was foretold.
+  std::vector<uint64_t> gpus = {};
+  ESTRAIN_FIELDS(fixed, worker, gpus)
 };
 HostNeeds host_needs(const CheckedJob& job);  // the job has a size
 

@@ -242,6 +242,23 @@ TEST_CASE("GPU memory: the list's need of a GPU beside what it has, and the fewe
   CHECK(says(*on("cuda:0,cuda:1,cuda:2"), "no number of GPUs holds the job"));
 }
 
+TEST_CASE("what each GPU must have is told by their number: what the job needs, CUDA's part, and what is lost") {
+  CheckedJob job = sample_job();
+  CHECK(host_needs(job).gpus.empty());
+  job.size->gpus = {90'000 * kMiB, 50'000 * kMiB, 40'000 * kMiB};
+  const std::vector<uint64_t> needs = host_needs(job).gpus;
+  REQUIRE(needs.size() == 3);
+  job.devices = parse_devices("cuda:0,cuda:1");
+  for (const bool holds : {false, true}) {
+    job.size->gpu_memory = needs[1] - (holds ? 0 : 1);
+    CHECK((check_gpu_memory(job)->severity == Severity::ok) == holds);
+  }
+  job.spec.job.exchange = spec::Exchange::host;  // several GPUs then have the state in host memory
+  CHECK(host_needs(job).gpus == std::vector<uint64_t>{needs[0], 0, 0});
+  job.spec.ema.decay = 0.5;
+  CHECK(host_needs(job).gpus == std::vector<uint64_t>{0, 0, 0});
+}
+
 TEST_CASE("GPUs of several hosts: who may see their gradients is said, and of other devices nothing") {
   CheckedJob job = sample_job();
   const auto on = [&job](const std::string& devices) {
