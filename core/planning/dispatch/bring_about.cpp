@@ -130,11 +130,16 @@ class Change {
     return std::max(0.05, kAsked * (owed->deadline() - turn_.now));
   }
 
+  // `meanwhile`: the devices that the job has at once on its way to the target.
+  bool has_memory(const Job& job, const Target& meanwhile) const {
+    return gpus_hold(state_, job, job.target) && has_memory_for(state_, job, meanwhile);
+  }
+
   void start(Job& job) {
     for (const auto& [group, count] : job.target) {
       if (free_slots(state_, group, job) < count) return;
     }
-    if (!has_memory_for(state_, job, job.target)) return;
+    if (!has_memory(job, job.target)) return;
     job.memory.waits_since = 0;
     give_free(job, job.target);
     job.phase = Phase::starting;
@@ -153,7 +158,7 @@ class Change {
       if (more > free_slots(state_, group, job)) return;
       missing[group] = more;
     }
-    if (missing.empty() || !has_memory_for(state_, job, job.target)) return;
+    if (missing.empty() || !has_memory(job, job.target)) return;
     underway_.asked[job.id] = {held_by(job.id), job.target};
     GrowJob action{.job = job.id};
     action.added = give_free(job, std::move(missing));
@@ -175,7 +180,7 @@ class Change {
     std::erase_if(left, [](const auto& entry) { return entry.second <= 0; });
     const auto is_free = [&](const auto& entry) { return free_slots(state_, entry.first, job) >= entry.second; };
     if (action.given_back.empty() || left.empty() || !std::ranges::all_of(left, is_free)) return false;
-    if (!has_memory_for(state_, job, together(held_by(job.id), left))) return false;
+    if (!has_memory(job, together(held_by(job.id), left))) return false;
     underway_.asked[job.id] = {held_by(job.id), job.target};
     action.added = give_free(job, left);
     action.all.insert(action.all.end(), action.added.begin(), action.added.end());
@@ -218,7 +223,7 @@ class Change {
       action.given_back.push_back(slot->name);
     }
     if (action.given_back.empty()) return;
-    if (action.given_back.size() == slots.size()) return stop(job);
+    if (action.given_back.size() == slots.size() || !gpus_hold(state_, job, kept)) return stop(job);
     job.phase = Phase::changing;
     ++job.starts;
     turn_.act(std::move(action));

@@ -96,9 +96,10 @@ struct Checked {  // the answer to CheckJob
   std::map<std::string, double> mini_batches = {};  // s on each type of device, as far as profiles tell
   double gradient_bytes = 0;                        // of all parameters; 0: not known
   NeededMemory memory = {};
-  std::string program = {};  // MemoryOfJob::program
+  std::string program = {};       // MemoryOfJob::program
+  std::vector<double> gpus = {};  // MemoryOfJob::gpus
   ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work, mini_batches, gradient_bytes, memory,
-                 program)
+                 program, gpus)
 };
 // News of the check of a job in Phase::checking, for the job's reason; decides nothing.
 struct CheckBegan {
@@ -240,8 +241,9 @@ struct CoresKnown {  // of a host whose devices are or will be in the pool
 struct MemoryKnown {  // of a host, the empty name for the daemon's own
   static constexpr std::string_view name = "memory_known";
   std::string host;
-  double bytes = 0;  // for jobs; 0: not known
-  ESTRAIN_FIELDS(host, bytes)
+  double bytes = 0;                         // for jobs; 0: not known
+  std::map<std::string, double> gpus = {};  // bytes of each GPU ("cuda:0") of the host; absent: not known
+  ESTRAIN_FIELDS(host, bytes, gpus)
 };
 struct HostLinkMeasured {  // to a host, by the agents of a run there
   static constexpr std::string_view name = "link_measured";

@@ -51,7 +51,9 @@ struct Room {
   int64_t devices;
 };
 
-std::vector<Room> rooms_for(const State& state, const Job& job, const std::string& type, const AllHeld& held) {
+// `count`: devices of the type to be placed. Without groups whose GPUs do not hold the job with all of them.
+std::vector<Room> rooms_for(const State& state, const Job& job, const std::string& type, int64_t count,
+                            const AllHeld& held) {
   std::vector<Room> rooms;
   for (const std::string& group : groups_of(state)) {
     const bool may_lead = !is_up(job.phase) || job.home.empty() || !host_in(group).empty();
@@ -61,6 +63,8 @@ std::vector<Room> rooms_for(const State& state, const Job& job, const std::strin
     if (is_up(job.phase)) spare = std::min(spare, free_slots(state, group));
     const int64_t devices = std::min(spare + (own == job.target.end() ? 0 : own->second),
                                      workers_with_memory(state, job, host_in(group), held));
+    const bool would_take_all = devices >= count;
+    if (would_take_all && !gpus_hold(state, job, {{group, count}})) continue;
     if (devices > 0) rooms.push_back({group, devices});
   }
   // The home first, and of equal rooms those where the job has devices: fewer processes start.
@@ -98,7 +102,7 @@ Target packed_on(const State& state, const Job& job, Packing packing, const AllH
   Target counts, result;
   for (const auto& [group, count] : job.target) counts[type_in(group)] += count;
   for (const auto& [type, count] : counts) {
-    std::vector<Room> rooms = rooms_for(state, job, type, held);
+    std::vector<Room> rooms = rooms_for(state, job, type, count, held);
     if (packing == Packing::of_agents)
       std::erase_if(rooms, [](const Room& room) { return host_in(room.group).empty(); });
     bool takes_first = packing == Packing::from_home && !rooms.empty() && host_in(rooms.front().group) == job.home;

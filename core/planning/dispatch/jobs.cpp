@@ -125,7 +125,8 @@ Ended refusal(const std::string& reason) {
           .fault_class = "user"};
 }
 
-constexpr std::string_view kMemoryCause = "cpu_out_of_memory";  // of the fault table (core/run/faults)
+// Of the fault table (core/run/faults).
+constexpr std::string_view kMemoryCause = "cpu_out_of_memory", kGpuMemoryCause = "gpu_out_of_memory";
 
 Target common_to(const Target& one, const Target& other) {
   Target both;
@@ -269,6 +270,7 @@ void on(DispatchTurn& turn, const JobEnded& event) {
   state.underway.asked_to_let_go.erase(id);
   state.underway.asked.erase(id);
   const int64_t devices = held_in_all(state, id);
+  const Target had = held_by(state, id);
   free_slots_of(state, id);
   one.beside = 0;
   if (is_over(one.phase)) return wake(turn, one);
@@ -277,7 +279,7 @@ void on(DispatchTurn& turn, const JobEnded& event) {
     finish(turn, one, Phase::done, end, devices);
   } else if (one.is_unwanted) {
     finish(turn, one, Phase::cancelled, {.how = end.how, .reason = "cancelled"}, devices);
-  } else if (end.how == Ended::How::failed) {
+  } else if (end.how == Ended::How::failed && (end.cause != kGpuMemoryCause || !raise_gpu_needs(turn, one, had))) {
     finish(turn, one, Phase::failed, end, devices);
   } else {
     // The launcher of a lost host may still hold the run directory. As long as it does, the pool tries again.

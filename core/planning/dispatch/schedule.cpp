@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/base/error.h"
@@ -95,6 +96,42 @@ int64_t visible(const State& state, const std::string& group) {
   return std::ranges::any_of(state.jobs, is_alone_there) ? targeted_of(state, group) : capacity(state, group);
 }
 
+// Returns whether the job may have devices of several hosts with devices of this type: its state is in host memory
+// then.
+bool may_spread(const State& state, const Job& job, const std::string& type) {
+  const std::vector<std::string> groups = groups_of(state);
+  return !job.request.one_host &&
+         std::ranges::count(groups, type, [](const std::string& group) { return type_in(group); }) > 1;
+}
+
+// Returns whether a host's devices of this type hold the job; true of CPUs.
+bool has_gpus_that_hold(const State& state, const Job& job, const std::string& type) {
+  return !knows_gpu_memory(state, job) || std::ranges::any_of(groups_of(state), [&](const std::string& group) {
+    return type_in(group) == type && fewest_on_gpus(state, job, group);
+  });
+}
+
+// Returns how many of a group's devices, `most` at most, hold the job. Of several hosts any number may.
+int64_t reach_on_gpus(const State& state, const Job& job, const std::string& group, int64_t most) {
+  if (!knows_gpu_memory(state, job) || may_spread(state, job, type_in(group))) return most;
+  most = std::min({most, job.request.most, job.request.ests});
+  return nearest_on_gpus(state, job, group, most, most).value_or(0);
+}
+
+// Returns how many of a group's devices have memory for a worker of the job, were the job alone in the pool. Where
+// memory is kept from growths, a job at work keeps its own devices and grows beside the other jobs.
+int64_t reach_in_group(const State& state, const Job& job, const std::string& group) {
+  const std::string host = host_in(group);
+  const int64_t alone =
+      reach_on_gpus(state, job, group, std::min(capacity(state, group), workers_on_empty(state, job, host)));
+  const Underway::Kept& kept = state.underway.kept;
+  if (kept.job == 0 || kept.host != host || !is_up(job.phase)) return alone;
+  const AllHeld held = all_held(state);
+  const auto at = held.find(job.id);
+  const int64_t own = at == held.end() || !at->second.contains(group) ? 0 : at->second.at(group);
+  return std::max(std::min(own, alone), std::min(alone, workers_with_memory(state, job, host, held)));
+}
+
 // Gives each job with an open type the type of spare devices on which the job's gang would be fastest (EasyScale,
 // section 3.4), before its first start; a waiting job at D2, whose bits are the same on all types, before each start.
 // Without spare devices the job keeps its type.
@@ -110,7 +147,8 @@ void choose_types(const State& state, const std::vector<Job*>& jobs, const Share
     const int64_t wanted = std::clamp<int64_t>(job->request.devices, 1, job->request.ests);
     const auto steps_in_a_second = [&](const std::string& type) {
       const int64_t devices = std::min(spare[type], wanted);
-      return devices < 1 ? 0 : 1 / speeds.step_seconds({type, devices, 1}, job->request.ests);
+      if (devices < 1 || !has_gpus_that_hold(state, *job, type)) return 0.0;
+      return 1 / speeds.step_seconds({type, devices, 1}, job->request.ests);
     };
     std::string best = job->request.type;
     for (const auto& [type, count] : spare)
@@ -119,19 +157,6 @@ void choose_types(const State& state, const std::vector<Job*>& jobs, const Share
     job->request.type = best;
     spare[best] -= std::min(spare[best], wanted);
   }
-}
-
-// Returns how many of a group's devices have memory for a worker of the job, were the job alone in the pool. Where
-// memory is kept from growths, a job at work keeps its own devices and grows beside the other jobs.
-int64_t reach_in_group(const State& state, const Job& job, const std::string& group) {
-  const std::string host = host_in(group);
-  const int64_t alone = std::min(capacity(state, group), workers_on_empty(state, job, host));
-  const Underway::Kept& kept = state.underway.kept;
-  if (kept.job == 0 || kept.host != host || !is_up(job.phase)) return alone;
-  const AllHeld held = all_held(state);
-  const auto at = held.find(job.id);
-  const int64_t own = at == held.end() || !at->second.contains(group) ? 0 : at->second.at(group);
-  return std::max(std::min(own, alone), std::min(alone, workers_with_memory(state, job, host, held)));
 }
 
 // Returns the number of devices of a job's type, or of any type, that have memory for a worker of the job at the same
@@ -145,6 +170,18 @@ int64_t reach_in_memory(const State& state, const Job& job, bool any_type) {
     most = std::max(most, here);
   }
   return job.request.one_host ? most : all;
+}
+
+// Returns the fewest devices of the job's type that hold it on one host; 0: no host's do, or it is not known.
+int64_t fewest_that_hold(const State& state, const Job& job) {
+  if (!knows_gpu_memory(state, job)) return 0;
+  std::optional<int64_t> fewest;
+  for (const std::string& group : groups_of(state)) {
+    if (type_in(group) != job.request.type) continue;
+    if (const std::optional<int64_t> here = fewest_on_gpus(state, job, group))
+      fewest = std::min(fewest.value_or(*here), *here);
+  }
+  return fewest.value_or(0);
 }
 
 // The devices of each type: all of the type, and those of a group with most.
@@ -170,10 +207,11 @@ scheduling::JobView view_of(const DispatchTurn& turn, const Job& job, const Roun
   const int64_t reach = std::min(of_type, in_memory);
   view.most = std::min(request.most, request.ests);
   if (request.one_host) view.most = std::min(view.most, reach);
-  if (!state.memory.empty())
+  if (!state.memory.empty() || !state.gpu_memory.empty())
     view.most = std::min(view.most, std::max(in_memory, reach_in_memory(state, job, request.mixes_types)));
   if (turn.now < job.no_growth_before) view.most = std::max<int64_t>(1, std::min(view.most, job.targeted()));
-  view.requested = std::clamp<int64_t>(request.devices, 1, std::min(std::min(request.most, request.ests), reach));
+  view.requested = std::clamp<int64_t>(std::max(request.devices, fewest_that_hold(state, job)), 1,
+                                       std::min(std::min(request.most, request.ests), reach));
   view.mixes_types = request.mixes_types;
   view.changes_batch = request.batch.has_value();
   view.owner = request.user;
@@ -243,7 +281,7 @@ bool has_host_with_memory(const State& state, const Job& job) {
     return job.is_type_open || type_in(group) == job.request.type;
   };
   return std::ranges::none_of(groups, is_of_use) || std::ranges::any_of(groups, [&](const std::string& group) {
-           return is_of_use(group) && workers_on_empty(state, job, host_in(group)) > 0;
+           return is_of_use(group) && reach_in_group(state, job, group) > 0;
          });
 }
 

@@ -98,7 +98,7 @@ struct BatchState {
   ESTRAIN_FIELDS(batch, lr_factor, wanted, wanted_lr_factor, epoch, since_epoch, not_before, own_steps, noise_scale)
 };
 
-// The memory that a job takes of a host, in bytes; both 0: not known. GPUs' own memory is not counted.
+// The memory that a job takes of a host, in bytes; both 0: not known. Of GPUs: MemoryOfJob::gpus.
 struct NeededMemory {
   double fixed = 0;   // once on each host where the job has devices: the shared state, and what saves it
   double worker = 0;  // of each worker there: a worker for each device
@@ -117,8 +117,12 @@ struct MemoryOfJob {
   int64_t peak_from = 0;   // the job's step when a worker's memory was first seen
   int64_t shortages = 0;   // ends by a lack of memory: each has doubled the needs
   double waits_since = 0;  // the moment since which the job waits for memory alone; 0: it does not
+  // The bytes that each GPU must have where the job's devices are n GPUs of one host, at n - 1, by the check; 0: not
+  // known. Beyond the last entry as at the last.
+  std::vector<double> gpus = {};
+  double gpu_ratio = 1;  // of the needs in force to `gpus`: raised by ends for lack of a GPU's memory
   bool operator==(const MemoryOfJob&) const = default;
-  ESTRAIN_FIELDS(needs, checked, program, peak, peak_from, shortages, waits_since)
+  ESTRAIN_FIELDS(needs, checked, program, peak, peak_from, shortages, waits_since, gpus, gpu_ratio)
 };
 
 // The rule by which a job ends before its last step (the spec's early_stop).
@@ -367,10 +371,11 @@ struct State {
   Troubles troubles;
   // Device-seconds that jobs have held on each host since the daemon began; a check counts as a device of the daemon.
   std::map<std::string, double> in_use;
-  std::map<std::string, int64_t> cores;     // of hosts with an agent that have been in the pool
-  std::map<std::string, plan::Link> links;  // to hosts, as runs over several hosts measured; not kept
-  std::map<std::string, double> memory;     // bytes for jobs on each host; absent: not known, and then not counted
-  Underway underway;                        // not kept
+  std::map<std::string, int64_t> cores;      // of hosts with an agent that have been in the pool
+  std::map<std::string, plan::Link> links;   // to hosts, as runs over several hosts measured; not kept
+  std::map<std::string, double> memory;      // bytes for jobs on each host; absent: not known, and then not counted
+  std::map<std::string, double> gpu_memory;  // bytes of each GPU, by Slot::name; absent: as of `memory`
+  Underway underway;                         // not kept
 };
 
 // The most checks of submitted jobs (`estrain check`) at a time. A check keeps a processor busy and slows running jobs.

@@ -6,6 +6,7 @@
 
 #include "core/planning/dispatch/homes.h"
 #include "core/planning/dispatch/slots.h"
+#include "core/planning/dispatch/turn.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -30,6 +31,14 @@ bool shrink_somebody(State& state, const std::string& group) {
   lessen(*victim, group);
   if (is_up(victim->phase)) ++victim->owed;
   return true;
+}
+
+// Returns the fewest GPUs of the host meant for the job that hold it, if those meant for it are too few; else 0. A job
+// at work is held by its present GPUs.
+int64_t least_on_gpus(const State& state, const Job& job) {
+  if (gpus_hold(state, job, job.target) || job.target == held_by(state, job.id)) return 0;
+  const std::optional<int64_t> fewest = fewest_on_gpus(state, job, job.target.begin()->first);
+  return fewest && *fewest > job.targeted() ? *fewest : 0;
 }
 
 }  // namespace
@@ -109,11 +118,11 @@ void give_back_owed(State& state, double now) {
   }
 }
 
-// Lets a running job keep its owner's minimum, at the cost of the rest.
 void keep_least(State& state, const std::vector<Job*>& jobs, double now) {
   for (Job* job : jobs) {
     const int64_t has = std::ranges::count(state.slots, job->id, &Slot::holder);
-    const int64_t least = now < job->no_growth_before ? std::min(job->request.least, has) : job->request.least;
+    const int64_t wanted = std::max(job->request.least, least_on_gpus(state, *job));
+    const int64_t least = now < job->no_growth_before ? std::min(wanted, has) : wanted;
     while (is_up(job->phase) && job->phase != Phase::stopping && job->targeted() < least) {
       std::optional<std::string> group = spare_group(state, *job);
       if (!group) {
@@ -121,6 +130,9 @@ void keep_least(State& state, const std::vector<Job*>& jobs, double now) {
           if (other == job || (is_up(other->phase) && other->targeted() <= other->request.least)) return false;
           for (const auto& [theirs, count] : other->target) {
             if (!may_take(*job, theirs) || !is_open_to(state, *job, host_in(theirs))) continue;
+            Target rest = other->target;
+            --rest[theirs];
+            if (is_up(other->phase) && !gpus_hold(state, *other, rest)) continue;
             group = theirs;
             return true;
           }
@@ -131,7 +143,8 @@ void keep_least(State& state, const std::vector<Job*>& jobs, double now) {
         lessen(**last, *group);
       }
       ++job->target[*group];
-      job->reason = "keeps what its owner asked for at least";
+      job->reason = job->targeted() > job->request.least ? "keeps as many GPUs as hold it"
+                                                         : "keeps what its owner asked for at least";
     }
   }
 }

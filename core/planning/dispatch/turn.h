@@ -2,6 +2,7 @@
 // One call of Dispatcher::on(): the state read and changed by the rules, and the actions added by the rules. Below
 // stands each rule that another .cpp file calls, under the name of the rule's own file.
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -112,6 +113,24 @@ void keep_memory(DispatchTurn& turn, const std::vector<Job*>& jobs);
 std::vector<JobId> fit_memory(DispatchTurn& turn, const std::vector<Job*>& jobs);
 // Says in the job's reason why the job waits for memory, and for the first time in the history, too.
 void let_wait_for_memory(DispatchTurn& turn, Job& job);
+
+// memory/gpu_memory.cpp
+// Returns whether the pool knows the memory of GPUs, and what the job needs of it.
+bool knows_gpu_memory(const State& state, const Job& job);
+// Returns whether the GPUs hold the job, were these its devices. Also true where memory or need is not known, and where
+// the devices are not GPUs of one host: then the job's state is in host memory.
+bool gpus_hold(const State& state, const Job& job, const Target& devices);
+// Returns the number from 1 to `most` that is nearest to `wanted`, of those of the group's devices that hold the job;
+// of two as near the smaller one. Nothing: no such number holds the job.
+std::optional<int64_t> nearest_on_gpus(const State& state, const Job& job, const std::string& group, int64_t wanted,
+                                       int64_t most);
+// Returns the fewest of the group's devices that hold the job. Nothing: no number that the job may have does.
+std::optional<int64_t> fewest_on_gpus(const State& state, const Job& job, const std::string& group);
+// The job has ended on these devices for lack of a GPU's memory: needs twice as much, but no more than some GPUs of the
+// pool have. A lack that was foretold changes nothing. Returns false if memory or need is not known.
+bool raise_gpu_needs(DispatchTurn& turn, Job& job, const Target& had);
+// Returns why the job waits for GPUs with more memory, or for more GPUs of one host. Empty: other memory is lacking.
+std::string lack_of_gpu_memory(const State& state, const Job& job);
 
 // foresight/foresight.cpp
 // Learns from the jobs with an early stop that are done, if there are new ones.

@@ -1,4 +1,5 @@
-// Memory of hosts. Jobs start and grow where the memory suffices; the needs of jobs are estimated, seen, and doubled.
+// Memory of hosts (of GPUs: gpu_memory.cpp). Jobs start and grow where the memory suffices; the needs of jobs are
+// estimated, seen, and doubled.
 //
 // A check's estimate is the first. As in DLRover (Q. Wang et al., 2023, section 4), jobs like the job tell more: the
 // ratios by which the jobs of the same program that have ended, with this batch or another, differed from their own
@@ -154,10 +155,11 @@ class MemoryFit {
   }
 
   bool fits(const Job& job) const {
-    return std::ranges::all_of(hosts_of(job.target), [&](const std::string& host) {
-      return !is_closed_by_aside(state_, job, host) &&
-             holds(left_on(host, job), job.memory.needs.with(workers_on(job.target, host)));
-    });
+    return gpus_hold(state_, job, job.target) &&
+           std::ranges::all_of(hosts_of(job.target), [&](const std::string& host) {
+             return !is_closed_by_aside(state_, job, host) &&
+                    holds(left_on(host, job), job.memory.needs.with(workers_on(job.target, host)));
+           });
   }
 
   // Returns the workers of the job beyond the job's gang, and beyond its owner's minimum.
@@ -166,25 +168,40 @@ class MemoryFit {
     return std::max<int64_t>(0, job.targeted() - std::max({int64_t{1}, job.request.devices, job.request.least}));
   }
 
-  // Takes workers beyond other jobs' gangs on a host, until the host has memory and devices for the job.
+  // Finds a host with memory for the job, if need be at the cost of workers beyond other jobs' gangs. Where GPUs do not
+  // hold the job with the number of devices that the policy meant, it gets the nearest number that does.
   bool make_room(Job& job) {
     const Target wanted = job.target;
     const std::string type = type_in(wanted.begin()->first);
-    for (const std::string& group : groups_of(state_)) {
-      const std::string host = host_in(group);
-      if (type_in(group) != type || !memory_of(state_, host) || is_closed_by_aside(state_, job, host)) continue;
-      job.target = {{group, job.targeted()}};
-      const std::vector<std::pair<Job*, Target>> before = targets_on(host);
-      while (!has_room(job, group)) {
-        const auto victim = widest_on(host, job);
-        if (victim.first == nullptr) break;
-        lessen(*victim.first, victim.second);
-        victim.first->reason = "gives way: another job needs the memory";
+    const int64_t count = job.targeted(), most = std::max(count, std::min(job.request.most, job.request.ests));
+    for (const bool takes_as_many : {true, false}) {
+      for (const std::string& group : groups_of(state_)) {
+        const std::string host = host_in(group);
+        if (type_in(group) != type || is_closed_by_aside(state_, job, host)) continue;
+        if (!memory_of(state_, host) && type != "cuda") continue;
+        if (gpus_hold(state_, job, {{group, count}}) != takes_as_many) continue;
+        const std::optional<int64_t> devices =
+            takes_as_many ? count : nearest_on_gpus(state_, job, group, count, std::min(most, capacity(state_, group)));
+        if (!devices) continue;
+        job.target = {{group, *devices}};
+        if (make_room_on(host, group, job)) return true;
+        job.target = wanted;
       }
-      if (has_room(job, group) && is_open_to(state_, job, host)) return true;
-      for (const auto& [other, target] : before) other->target = target;
-      job.target = wanted;
     }
+    return false;
+  }
+
+  // Takes workers beyond other jobs' gangs on a host, until the host has memory and devices for the job's target.
+  bool make_room_on(const std::string& host, const std::string& group, const Job& job) {
+    const std::vector<std::pair<Job*, Target>> before = targets_on(host);
+    while (!has_room(job, group)) {
+      const auto victim = widest_on(host, job);
+      if (victim.first == nullptr) break;
+      lessen(*victim.first, victim.second);
+      victim.first->reason = "gives way: another job needs the memory";
+    }
+    if (has_room(job, group) && is_open_to(state_, job, host)) return true;
+    for (const auto& [other, target] : before) other->target = target;
     return false;
   }
 
@@ -206,7 +223,8 @@ class MemoryFit {
       if (job == &for_job || surplus(*job) == 0) continue;
       if (widest.first != nullptr && surplus(*job) <= surplus(*widest.first)) continue;
       for (const auto& [group, count] : job->target)
-        if (host_in(group) == host && !leaves_home(*job, group)) widest = {job, group};
+        if (host_in(group) == host && !leaves_home(*job, group) && is_held_with_less(*job, group))
+          widest = {job, group};
     }
     return widest;
   }
@@ -214,6 +232,13 @@ class MemoryFit {
   // Returns whether the job would have no device at home without one of this group's.
   static bool leaves_home(const Job& job, const std::string& group) {
     return host_in(group) == job.home && workers_on(job.target, job.home) == 1;
+  }
+
+  // Returns whether GPUs hold the job without one of this group's.
+  bool is_held_with_less(const Job& job, const std::string& group) const {
+    Target less = job.target;
+    --less[group];
+    return gpus_hold(state_, job, less);
   }
 
   // Takes new devices from the target of a job that is up, as far as memory is lacking.
@@ -230,7 +255,33 @@ class MemoryFit {
       };
       while (wanted(job, group) > kept && memory_of(state_, host) && is_too_much()) lessen(job, group);
     }
+    if (!is_held_by_gpus(job)) change_to_what_holds(job);
     if (job.target.empty() && was_meant_to_run) stay(job);
+    if (is_held_by_gpus(job)) return;
+    job.target.clear();
+    job.reason = "stops: so few GPUs do not hold it";
+  }
+
+  // A job at work is held by its present GPUs, whatever was foretold.
+  bool is_held_by_gpus(const Job& job) const {
+    const auto at = held_.find(job.id);
+    return gpus_hold(state_, job, job.target) || (at != held_.end() && job.target == at->second);
+  }
+
+  // Gives the job the nearest number of the group's devices with which GPUs hold it; none if there is no such number.
+  void change_to_what_holds(Job& job) const {
+    const std::string group = job.target.begin()->first, host = host_in(group);
+    const int64_t meant = job.targeted(),
+                  spare = std::max<int64_t>(0, capacity(state_, group) - targeted_of(state_, group));
+    const int64_t most = std::min({meant + spare, std::max(meant, job.request.most), job.request.ests});
+    const std::optional<int64_t> devices = nearest_on_gpus(state_, job, group, meant, most);
+    job.target.clear();
+    if (!devices) return;
+    const auto held = held_.find(job.id);
+    const bool is_growth = held == held_.end() || *devices > workers_on(held->second, host);
+    const double left = left_on(host, job) - kept_from(state_, job, host);
+    if (is_growth && (is_closed_by_aside(state_, job, host) || !holds(left, job.memory.needs.with(*devices)))) return;
+    job.target = {{group, *devices}};
   }
 
   // Keeps a job that was to move on its present devices, without the devices given to other jobs by the policy.
@@ -251,8 +302,13 @@ class MemoryFit {
 };
 
 // Returns the most by which an estimate of the job's program was wrong, of the newest jobs that are done.
-NeededMemory ratios_of_like(const State& state, const std::string& program) {
-  NeededMemory ratios{1, 1};
+struct RatiosOfLike {
+  NeededMemory host{1, 1};
+  double gpu = 1;
+};
+RatiosOfLike ratios_of_like(const State& state, const std::string& program) {
+  RatiosOfLike all;
+  NeededMemory& ratios = all.host;
   size_t found = 0;
   bool is_first = true;
   for (auto at = state.jobs.rbegin(); at != state.jobs.rend() && found < kJobsThatTell; ++at) {
@@ -263,9 +319,10 @@ NeededMemory ratios_of_like(const State& state, const std::string& program) {
     const NeededMemory one{ratio(memory.needs.fixed, memory.checked.fixed),
                            ratio(memory.needs.worker, memory.checked.worker)};
     ratios = is_first ? one : NeededMemory{std::max(ratios.fixed, one.fixed), std::max(ratios.worker, one.worker)};
+    all.gpu = std::max(all.gpu, memory.gpu_ratio);
     is_first = false;
   }
-  return ratios;
+  return all;
 }
 
 // Of the largest host of the pool; infinite where the memory of a host is not known.
@@ -288,6 +345,7 @@ std::optional<std::string> host_for(const State& state, const Job& job, const Al
     const std::string host = host_in(group);
     const std::optional<double> memory = memory_of(state, host);
     if (!memory || type_in(group) != job.request.type || workers_on_empty(state, job, host) == 0) continue;
+    if (!fewest_on_gpus(state, job, group)) continue;
     const double left = left_beside(state, job, host, *memory, held);
     if (!roomiest || left > most) most = left, roomiest = host;
   }
@@ -303,9 +361,12 @@ std::string name_of(const std::string& host) { return host.empty() ? "the daemon
 void estimate_memory(const State& state, Job& job, const Checked& event) {
   job.memory.checked = job.memory.needs = event.memory;
   job.memory.program = event.program;
+  job.memory.gpus = event.gpus;
+  job.memory.gpu_ratio = 1;
   if (event.program.empty()) return;
-  const NeededMemory ratios = ratios_of_like(state, event.program);
-  job.memory.needs = {event.memory.fixed * ratios.fixed, event.memory.worker * ratios.worker};
+  const RatiosOfLike ratios = ratios_of_like(state, event.program);
+  job.memory.needs = {event.memory.fixed * ratios.host.fixed, event.memory.worker * ratios.host.worker};
+  job.memory.gpu_ratio = ratios.gpu;
 }
 
 void learn_memory(const State& state, Job& job, const Progressed& event) {
@@ -410,7 +471,7 @@ bool has_memory_for_guest(const State& state, const Job& guest, const std::strin
 }
 
 std::vector<JobId> fit_memory(DispatchTurn& turn, const std::vector<Job*>& jobs) {
-  if (turn.state.memory.empty()) return {};
+  if (turn.state.memory.empty() && turn.state.gpu_memory.empty()) return {};
   return MemoryFit(turn, jobs).run();
 }
 
@@ -455,9 +516,14 @@ void let_wait_for_memory(DispatchTurn& turn, Job& job) {
       most = left, roomiest = host_in(group);
   }
   job.target.clear();
-  job.reason =
-      fmt::format("waits for memory: it needs {}, and {} of {} are left on {}", text_of(job.memory.needs.with(1)),
-                  text_of(most), text_of(memory_of(state, roomiest).value_or(0)), name_of(roomiest));
+  const double needed = job.memory.needs.with(1);
+  const std::string gpus = lack_of_gpu_memory(state, job);
+  const bool is_host_full = std::isfinite(most) && !holds(most, needed);
+  job.reason = "waits for memory: " +
+               (is_host_full || gpus.empty()
+                    ? fmt::format("it needs {}, and {} of {} are left on {}", text_of(needed), text_of(most),
+                                  text_of(memory_of(state, roomiest).value_or(0)), name_of(roomiest))
+                    : gpus);
   if (job.memory.waits_since > 0) return;
   job.memory.waits_since = turn.now;
   turn.act(note_of(job, "waits", job.reason));
@@ -469,6 +535,9 @@ void on(DispatchTurn& turn, const MemoryKnown& event) {
   } else {
     turn.state.memory.erase(event.host);
   }
+  std::erase_if(turn.state.gpu_memory, [&](const auto& entry) { return host_in(entry.first) == event.host; });
+  for (const auto& [gpu, bytes] : event.gpus)
+    turn.state.gpu_memory[event.host.empty() ? gpu : event.host + "/" + gpu] = bytes;
   turn.state.underway.is_stale = true;
 }
 

@@ -22,6 +22,8 @@
 
 namespace estrain::dispatch {
 
+inline constexpr double kGiB = 1 << 30;
+
 struct FakeOptions {
   uint64_t seed = 1;
   double failing = 0;   // part of the starts that end in a fault
@@ -36,11 +38,12 @@ struct FakeOptions {
   double spread = 0;           // a step over several hosts takes this part longer; then a check tells the mini-batch
   double fixed_part = 0;       // part of a mini-batch's time with the owner's batch that is the same with every batch
   double gradient_bytes = 0;   // of all jobs; 0: not known
-  std::map<std::string, double> speeds = {};  // of types of devices; 1 where absent
-  bool has_profiles = false;                  // checks tell the mini-batch on each type of `speeds`
-  std::map<std::string, double> memory = {};  // of hosts, in bytes; absent: not known
-  double guest_slows = 0;                     // a step beside a guest at work takes this part longer
-  DecisionLog* log = nullptr;                 // of what the pool is told and decides; null: none is kept
+  std::map<std::string, double> speeds = {};      // of types of devices; 1 where absent
+  bool has_profiles = false;                      // checks tell the mini-batch on each type of `speeds`
+  std::map<std::string, double> memory = {};      // of hosts, in bytes; absent: not known
+  std::map<std::string, double> gpu_memory = {};  // of GPUs, in bytes, by device; absent: not known
+  double guest_slows = 0;                         // a step beside a guest at work takes this part longer
+  DecisionLog* log = nullptr;                     // of what the pool is told and decides; null: none is kept
 };
 
 inline bool policy_changes_batches(const std::string& policy) {
@@ -59,7 +62,7 @@ class FakeWorld {
     tell(DevicesAdded{std::vector<std::string>(static_cast<size_t>(devices), "cpu")});
     settle();
     for (const auto& [host, count] : others) add_host(host, count);
-    for (const auto& [host, bytes] : options_.memory) tell(MemoryKnown{host, bytes});
+    tell_memory();
   }
 
   double now = 1000;
@@ -87,6 +90,7 @@ class FakeWorld {
   struct FakeMemory {
     NeededMemory told = {}, taken = {};
     std::string program = {};
+    std::vector<double> gpus_told = {}, gpus_taken = {};  // as MemoryOfJob::gpus
   } memory_of_next;
   // Of jobs submitted from now on: the rule of an early stop, and when it ends the job. The metric gets better until
   // the rule's patience begins.
@@ -95,7 +99,7 @@ class FakeWorld {
     int64_t at = 0;      // step; 0: after all steps
     int64_t every = 10;  // steps between evaluations
   } end_of_next;
-  int64_t oom_kills = 0;
+  int64_t oom_kills = 0, full_gpus = 0;  // jobs that ended by these
 
   // Submits a job of so many ESTs, each taking `mini_batch` seconds a step.
   JobId submit(int64_t ests, int64_t steps, double mini_batch, Request request = {}) {
@@ -321,6 +325,7 @@ class FakeWorld {
     for (const auto& [id, launcher] : launchers_) ids.push_back(id);
     for (const JobId id : ids) look_at(id);  // an end found in this loop is carried out later
     run_out_of_memory();
+    run_out_of_gpu_memory();
     tell(TimePassed{});
     settle();
   }
@@ -472,7 +477,7 @@ class FakeWorld {
       if (options_.has_profiles) profiles[type] = truth_[action.job].mini_batch / speed;
     const FakeMemory& memory = truth_[action.job].memory;
     tell(Checked{action.job, true, "", mini_batch, 0, options_.work, std::move(profiles), options_.gradient_bytes,
-                 memory.told, memory.program});
+                 memory.told, memory.program, memory.gpus_told});
   }
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));
@@ -484,6 +489,7 @@ class FakeWorld {
                               options_.failing_by_user > 0 && happens(options_.failing_by_user, action.job)};
     check_home(launchers_[action.job], action.devices);
     check_memory(action.job, action.devices);
+    check_gpus(action.job, action.devices);
   }
   void carry_out(const GrowJob& action) {
     REQUIRE(launchers_.contains(action.job));
@@ -491,6 +497,7 @@ class FakeWorld {
     std::vector<std::string> at_most = launchers_[action.job].held;
     at_most.insert(at_most.end(), action.added.begin(), action.added.end());
     check_memory(action.job, at_most);
+    check_gpus(action.job, action.all);
     const bool takes = !happens(options_.refusing, action.job);
     const bool is_heard = action.given_back.empty() || !happens(options_.hanging, action.job);
     requests_[action.job] = {now + drawn(options_.change_seconds, action.job),
@@ -506,6 +513,7 @@ class FakeWorld {
       held.erase(at);
     }
     check_home(launchers_[action.job], held);
+    check_gpus(action.job, held);
     const double after = std::min(action.within, drawn(options_.change_seconds, action.job));
     requests_[action.job] = {now + after, held, !happens(options_.hanging, action.job)};
   }
@@ -566,6 +574,47 @@ class FakeWorld {
       INFO(text());
       INFO(host);
       if (count > had) REQUIRE(used <= memory->second + 1);
+    }
+  }
+  // What the job needs of each of these devices, if they are GPUs of one host and `needs` are known; else 0.
+  static double needed_of_each(const std::vector<std::string>& devices, const std::vector<double>& needs) {
+    std::set<std::string> groups;
+    for (const std::string& name : devices) groups.insert(Slot{0, name}.group());
+    const bool are_gpus_of_one_host = groups.size() == 1 && type_in(*groups.begin()) == "cuda";
+    return !are_gpus_of_one_host || needs.empty() ? 0 : needs[std::min(needs.size(), devices.size()) - 1];
+  }
+  static bool has_less(const std::map<std::string, double>& memory, const std::string& name, double needed) {
+    const auto at = memory.find(name);
+    return at != memory.end() && needed > at->second + 1;
+  }
+  // 8: the GPUs that the job is to go on with hold it.
+  void check_gpus(JobId id, const std::vector<std::string>& devices) const {
+    const MemoryOfJob& memory = job(id).memory;
+    const double needed = memory.gpu_ratio * needed_of_each(devices, memory.gpus);
+    INFO(text());
+    for (const std::string& name : devices) REQUIRE_FALSE(has_less(state().gpu_memory, name, needed));
+  }
+  void run_out_of_gpu_memory() {
+    std::vector<JobId> all;
+    for (const auto& [id, launcher] : launchers_) {
+      const double taken = needed_of_each(launcher.held, truth_.at(id).memory.gpus_taken);
+      const auto is_full = [&](const std::string& name) { return has_less(options_.gpu_memory, name, taken); };
+      if (launcher.trains_at <= now && std::ranges::any_of(launcher.held, is_full)) all.push_back(id);
+    }
+    full_gpus += std::ssize(all);
+    for (const JobId id : all)
+      end(id, {.how = Ended::How::failed,
+               .reason = "gpu_out_of_memory: full",
+               .cause = "gpu_out_of_memory",
+               .fault_class = "user"});
+  }
+  void tell_memory() {
+    std::map<std::string, MemoryKnown> hosts;
+    for (const auto& [host, bytes] : options_.memory) hosts[host].bytes = bytes;
+    for (const auto& [gpu, bytes] : options_.gpu_memory) hosts[host_in(gpu)].gpus[gpu.substr(gpu.find("cuda"))] = bytes;
+    for (auto& [host, known] : hosts) {
+      known.host = host;
+      tell(known);
     }
   }
   // The kernel ends the largest job of a host without memory.

@@ -11,8 +11,6 @@
 namespace estrain::dispatch {
 namespace {
 
-constexpr double kGiB = 1 << 30;
-
 FakeWorld::FakeMemory of_worker(double gib, double fixed = 0) {
   return {{fixed * kGiB, gib * kGiB}, {fixed * kGiB, gib * kGiB}};
 }
