@@ -68,6 +68,13 @@ void add_memory_to(Json& status, const State& state) {
     for (const auto& [id, count] : workers[host]) needed += state.jobs.at(id).memory.needs.with(count);
     status["memory"].push_back({{"host", host}, {"bytes", bytes}, {"needed", needed}});
   }
+  status["gpu_memory"] = Json::array();
+  for (const Slot& slot : state.slots) {
+    const auto known = state.gpu_memory.find(slot.name);
+    if (known == state.gpu_memory.end()) continue;
+    const double needed = slot.holder == 0 ? 0 : dispatch::needed_of_gpu(state, state.jobs.at(slot.holder));
+    status["gpu_memory"].push_back({{"device", slot.name}, {"bytes", known->second}, {"needed", needed}});
+  }
   for (const auto& [id, job] : state.jobs) {
     if (job.phase == Phase::waiting && job.memory.waits_since > 0)
       status["waits_for_memory"].push_back({{"job", id}, {"reason", job.reason}});
@@ -81,6 +88,11 @@ std::string format_memory(const Json& status) {
     const std::string host = one.at("host").get<std::string>();
     text += fmt::format("memory       {}{} of {} needed by jobs\n", host.empty() ? "" : visible_in_line(host) + ": ",
                         bytes(one.at("needed")), bytes(one.at("bytes")));
+  }
+  for (const Json& one : status.at("gpu_memory")) {
+    text +=
+        fmt::format("memory       {}: {} of {} needed by jobs\n", visible_in_line(one.at("device").get<std::string>()),
+                    bytes(one.at("needed")), bytes(one.at("bytes")));
   }
   for (const Json& one : status.at("waits_for_memory")) {
     text += fmt::format("waits        job {}: {}\n", one.at("job").get<int64_t>(),

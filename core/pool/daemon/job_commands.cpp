@@ -70,13 +70,12 @@ std::vector<RunAgents::WantedAgents> run_agents_for_all(const dispatch::State& s
   return all;
 }
 
-// Returns the errors that a check has found. The memory that is free now is no matter of a job with known needs: the
-// job waits for memory.
-std::string errors_in(const Json& answer, bool without_memory) {
+// Returns the errors that a check has found, without those in these subjects.
+std::string errors_in(const Json& answer, const std::set<std::string>& without = {}) {
   std::string errors;
   for (const Json& check : list_in(answer, "checks")) {
     const std::string subject = text_in(check, "check").value_or("");
-    if (text_in(check, "outcome").value_or("") != "error" || (without_memory && subject == "memory")) continue;
+    if (text_in(check, "outcome").value_or("") != "error" || without.contains(subject)) continue;
     errors += (errors.empty() ? "" : "; ") + subject + ": " + text_in(check, "seen").value_or("");
   }
   return errors;
@@ -296,12 +295,31 @@ void Checks::start(dispatch::JobId id) {
   std::error_code ignored;
   std::filesystem::remove(directory_.check_log(id), ignored);
   try {
-    processes_[id] = ChildProcess::start(
-        own_command({"check", directory_.spec(id), "--run", directory_.run(id), "--json"}, directory_.check_log(id)));
+    processes_[id] = ChildProcess::start(own_command(words_for(id), directory_.check_log(id)));
   } catch (const Error& error) {
     return dispatcher_.tell(dispatch::Checked{id, false, error.message()});
   }
   dispatcher_.tell(dispatch::CheckBegan{id});
+}
+
+// A job that may come to GPUs of the pool has its need of their memory foretold.
+std::vector<std::string> Checks::words_for(dispatch::JobId id) const {
+  std::vector<std::string> words = {"check", directory_.spec(id), "--run", directory_.run(id), "--json"};
+  const std::string& type = job_of(id).request.type;
+  const double most = largest_gpu();
+  if (most > 0 && (type.empty() || type == "cuda"))
+    words.insert(words.end(), {"--gpu-memory", fmt::format("{:.3f}", most / 1e9)});
+  return words;
+}
+
+double Checks::largest_gpu() const {
+  const dispatch::State& state = dispatcher_.state();
+  double most = 0;
+  for (const dispatch::Slot& slot : state.slots) {
+    const auto at = state.gpu_memory.find(slot.name);
+    if (at != state.gpu_memory.end()) most = std::max(most, at->second);
+  }
+  return most;
 }
 
 void Checks::say_that_checks_wait(const Wait& wait) {
@@ -316,9 +334,14 @@ void Checks::on_ended(dispatch::JobId id) {
   dispatch::Checked result{id, end.code == 0 && !end.signaled, ""};
   const Json& memory = object_in(answer, "memory_needs");
   result.memory = {number_in(memory, "fixed").value_or(0), number_in(memory, "worker").value_or(0)};
+  for (const Json& bytes : list_in(memory, "gpus")) result.gpus.push_back(bytes.is_number() ? bytes.get<double>() : 0);
   if (!result.fine) {
-    result.reason = errors_in(answer, result.memory.are_known());
-    const bool lacks_memory_alone = result.reason.empty() && errors_in(answer, false) != "";
+    // Where needs are known, the job waits for memory.
+    std::set<std::string> without;
+    if (result.memory.are_known()) without.insert("memory");
+    if (!result.gpus.empty() && largest_gpu() > 0) without.insert("GPU memory");
+    result.reason = errors_in(answer, without);
+    const bool lacks_memory_alone = result.reason.empty() && errors_in(answer) != "";
     result.fine = lacks_memory_alone && !end.signaled;
     if (result.reason.empty() && !result.fine) result.reason = end.text() + ", see " + directory_.check_log(id);
   }

@@ -40,6 +40,8 @@ class Checks {
   const dispatch::Job& job_of(dispatch::JobId id) const { return dispatcher_.state().jobs.at(id); }
   bool has_waited_long() const;
   void start(dispatch::JobId id);
+  std::vector<std::string> words_for(dispatch::JobId id) const;  // of the check, after the program's name
+  double largest_gpu() const;                                    // bytes, of the pool's GPUs; 0: not known
   void say_that_checks_wait(const Wait& wait);
 
   PoolDispatcher& dispatcher_;

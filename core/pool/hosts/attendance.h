@@ -73,7 +73,8 @@ using AttendanceEvent =
 struct AdmitHost {
   std::vector<std::string> devices;  // with the host's name
   int64_t cores = 0;
-  double memory = 0;  // for jobs, in bytes; 0: not known
+  double memory = 0;                        // for jobs, in bytes; 0: not known
+  std::map<std::string, double> gpus = {};  // as AgentReport::gpus
 };
 struct RefuseHost {};
 struct FreeHost {};    // the agent of the host wants to end: answered by DevicesReleased

@@ -11,6 +11,7 @@
 // obey files of their own user only.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -88,8 +89,9 @@ struct AgentReport {
   std::vector<std::string> devices;
   int64_t cores = 0;  // of the agent's host
   std::vector<TaskReport> tasks;
-  double memory = 0;  // of the agent's host for jobs, in bytes; 0: not known
-  ESTRAIN_FIELDS(build, life, pid, beat, leaves, gone, devices, cores, tasks, memory)
+  double memory = 0;                        // of the agent's host for jobs, in bytes; 0: not known
+  std::map<std::string, double> gpus = {};  // bytes of each GPU of the agent's host ("cuda:0"), as far as known
+  ESTRAIN_FIELDS(build, life, pid, beat, leaves, gone, devices, cores, tasks, memory, gpus)
 };
 
 // A MeetingFolder is the folder `hosts` of a pool.

@@ -19,6 +19,7 @@
 #include "core/base/process/watched_signals.h"
 #include "core/base/visible_text.h"
 #include "core/job/resources/allocation.h"
+#include "core/job/resources/gpus.h"
 #include "core/job/resources/machine_limits.h"
 #include "core/pool/hosts/duties.h"
 #include "core/pool/hosts/own_command.h"
@@ -90,6 +91,7 @@ class PoolAgent {
     report_.devices = checked_devices(options.devices);
     report_.cores = resources::current_resources().cores;
     report_.memory = options.memory ? static_cast<double>(*options.memory) : memory_for_jobs();
+    report_.gpus = memory_of_gpus();
     say(fmt::format("offers {} to the pool {}", fmt::join(report_.devices, ","), options.pool));
   }
   ~PoolAgent() {
@@ -293,6 +295,13 @@ class PoolAgent {
 double memory_for_jobs() {
   constexpr double kOfJobs = 15.0 / 16;
   return kOfJobs * static_cast<double>(resources::machine_limits().memory_bytes.value_or(0));
+}
+
+std::map<std::string, double> memory_of_gpus() {
+  std::map<std::string, double> gpus;
+  for (const uint64_t bytes : resources::gpu_memories())
+    gpus[fmt::format("cuda:{}", gpus.size())] = static_cast<double>(bytes);
+  return gpus;
 }
 
 int run_pool_agent(const PoolAgentOptions& options) { return PoolAgent(options).run(); }

@@ -4,6 +4,7 @@
 // agent. HOSTS.md has the protocol.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,8 @@ struct PoolAgentOptions {
 // Returns the memory of this host for jobs, in bytes: the machine's, or the cgroup's limit, less a part for the rest of
 // the machine; 0 if the machine does not tell.
 double memory_for_jobs();
+// Returns the bytes of each GPU of this host ("cuda:0"), as far as the driver tells.
+std::map<std::string, double> memory_of_gpus();
 
 // Runs until SIGTERM or SIGINT, and until the pool has let go of the devices. Throws Fault::usage if there is no pool,
 // the name is in use, or the daemon refuses this agent; Fault::device; Fault::peer if no daemon answers.

@@ -83,12 +83,12 @@ T value_in(const std::string& fields, const std::string& of) {
   return value;
 }
 
-// {"nodeB": 8589934592}
+// {"nodeB": 8589934592}, {"nodeB/cuda:0": 17179869184}
 std::map<std::string, double> memory_in(const std::string& text) {
   std::map<std::string, double> memory;
-  const Json hosts = parse_json(text, "memory");
-  for (const auto& [host, bytes] : hosts.items())
-    if (bytes.is_number()) memory[host] = bytes.get<double>();
+  const Json all = parse_json(text, "memory");
+  for (const auto& [name, bytes] : all.items())
+    if (bytes.is_number()) memory[name] = bytes.get<double>();
   return memory;
 }
 
@@ -158,6 +158,7 @@ void Ledger::write_settings(const State& state) const {
   write("last_slot", state.last_slot, saved_.last_slot);
   write("seen", state.seen, saved_.seen);
   if (state.memory != saved_.memory) row.bind("memory").bind(json_text(Json(state.memory))).run();
+  if (state.gpu_memory != saved_.gpu_memory) row.bind("gpu_memory").bind(json_text(Json(state.gpu_memory))).run();
   if (state.troubles != saved_.troubles) row.bind("troubles").bind(json_text(codec::fields_of(state.troubles))).run();
 }
 
@@ -212,6 +213,7 @@ void Ledger::save(const State& state, const std::vector<Line>& lines, const std:
   saved_.seen = state.seen;
   saved_.troubles = state.troubles;
   saved_.memory = state.memory;
+  saved_.gpu_memory = state.gpu_memory;
   is_known_ = true;
 }
 
@@ -241,6 +243,7 @@ void Ledger::read_settings(State& state) const {
     if (name == "last_slot") state.last_slot = setting.whole(1);
     if (name == "seen") state.seen = setting.number(1);
     if (name == "memory") state.memory = memory_in(setting.text(1));
+    if (name == "gpu_memory") state.gpu_memory = memory_in(setting.text(1));
     if (name == "troubles") state.troubles = value_in<dispatch::Troubles>(setting.text(1), "troubles");
   }
 }

@@ -87,16 +87,24 @@ TEST_CASE("the status tells the memory of the hosts with devices, what jobs need
   dispatch::State state = devices_of_two_hosts();
   state.memory = {{"", 0x1p33}, {"nodeB", 0x1p34}, {"gone", 0x1p34}};
   state.jobs[7].memory.needs = {0x1p30, 0x1p29};
+  state.gpu_memory = {{"nodeB/cuda:1", 0x1p34}, {"nodeB/cuda:2", 0x1p34}, {"gone/cuda:0", 0x1p34}};
+  state.slots.push_back({6, "nodeB/cuda:2", Slot::State::present, false, 10, 1000});
+  state.jobs[10].id = 10;
+  state.jobs[10].memory.gpus = {0x1p32, 0x1p31};
+  state.jobs[10].memory.gpu_ratio = 2;
   state.jobs[8].phase = state.jobs[9].phase = dispatch::Phase::waiting;
   state.jobs[8].memory.waits_since = 5;
   state.jobs[8].reason = "waits for memory: much\n";
   const Json status = status_json(state, true, 100);
   CHECK(status.at("memory") == Json::array({{{"host", ""}, {"bytes", 0x1p33}, {"needed", 1.5 * 0x1p30}},
                                             {{"host", "nodeB"}, {"bytes", 0x1p34}, {"needed", 0x1p31}}}));
+  CHECK(status.at("gpu_memory") == Json::array({{{"device", "nodeB/cuda:1"}, {"bytes", 0x1p34}, {"needed", 0.0}},
+                                                {{"device", "nodeB/cuda:2"}, {"bytes", 0x1p34}, {"needed", 0x1p33}}}));
   const std::string text = format_status(status);
   INFO(text);
   CHECK(text.find("memory       1.5 GiB of 8.0 GiB needed by jobs\n") != std::string::npos);
   CHECK(text.find("memory       nodeB: 2.0 GiB of 16.0 GiB needed by jobs\n") != std::string::npos);
+  CHECK(text.find("memory       nodeB/cuda:2: 8.0 GiB of 16.0 GiB needed by jobs\n") != std::string::npos);
   CHECK(text.find("waits        job 8: waits for memory: much \n") != std::string::npos);
   CHECK(text.find("job 9") == std::string::npos);
 }

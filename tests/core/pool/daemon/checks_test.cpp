@@ -12,26 +12,32 @@
 namespace estrain::pool {
 namespace {
 
-// This test program, run as `estrain check SPEC …`: says what stands in the spec, and fails if that says so.
+// This test program, run as `estrain check SPEC …`: says what stands in the spec, and fails if that says so. "GPU_GB"
+// there stands for the value of --gpu-memory, or 0.
 [[gnu::constructor]] void act_as_check(int argc, char** argv, char**) {
   if (argc < 3 || std::string_view(argv[1]) != "check") return;
-  const std::string answer = bytes_of(argv[2]);
+  std::string answer = bytes_of(argv[2]);
+  std::string gigabytes = "0";
+  for (int i = 3; i + 1 < argc; ++i)
+    if (std::string_view(argv[i]) == "--gpu-memory") gigabytes = argv[i + 1];
+  if (const size_t place = answer.find("GPU_GB"); place != answer.npos) answer.replace(place, 6, gigabytes);
   std::puts(answer.c_str());
   std::fflush(stdout);
   ::_exit(answer.find("error") == answer.npos ? 0 : 2);
 }
 
 struct Checking : RestingPool {
-  // `bytes`: what a check may take.
-  explicit Checking(const std::string& answer, int64_t jobs = 1, double bytes = 0)
-      : RestingPool(with_jobs(jobs, bytes)) {
+  // `bytes`: what a check may take. `type`: of the jobs' devices.
+  explicit Checking(const std::string& answer, int64_t jobs = 1, double bytes = 0, const std::string& type = "")
+      : RestingPool(with_jobs(jobs, bytes, type)) {
     for (int64_t id = 1; id <= jobs; ++id) {
       make_folders(hosts.directory.job(id));
       replace_bytes(hosts.directory.spec(id), answer);
     }
   }
-  static dispatch::State with_jobs(int64_t jobs, double bytes) {
+  static dispatch::State with_jobs(int64_t jobs, double bytes, const std::string& type) {
     dispatch::State state = state_with_job(Phase::checking, {"cpu"});
+    state.jobs[1].request.type = type;
     state.jobs[1].memory.checked.worker = bytes;
     for (int64_t id = 2; id <= jobs; ++id) {
       state.jobs[id] = state.jobs[1];
@@ -83,6 +89,28 @@ TEST_CASE("a job that lacks memory now, and nothing else, waits for memory where
   CHECK(unknown.job().reason == "check: memory: little is left");
   CHECK(other.job().phase == Phase::failed);
   CHECK(other.job().reason == "check: data: no file");
+}
+
+TEST_CASE("where the pool knows its GPUs' memory, a check foretells a job's need of it, and no lack is an error") {
+  const std::string lack = R"({"checks": [{"check": "GPU memory", "outcome": "error", "seen": "a GPU has 74.5 GiB"}], )"
+                           R"("memory_needs": {"fixed": 3000, "worker": 2000, "gpus": [9000, 0, 5000]}, )"
+                           R"("size": {"gradient_bytes": GPU_GB}})";
+  const std::string fine = R"({"checks": [], "size": {"gradient_bytes": GPU_GB}})";
+  Checking known(lack), unknown(lack), on_gpus(fine, 1, 0, "cuda"), on_cpus(fine, 1, 0, "cpu:avx2");
+  for (Checking* at : {&known, &unknown, &on_gpus, &on_cpus}) {
+    at->dispatcher.tell(dispatch::DevicesAdded{{"cuda:0", "cuda:1"}});
+    const std::map<std::string, double> gpus = {{"cuda:0", 16e9}, {"cuda:1", 80e9}, {"cuda:2", 90e9}};
+    if (at != &unknown) at->dispatcher.tell(dispatch::MemoryKnown{"", 0, gpus});
+    at->checks.carry_out({1});
+    at->checks.on_ended(1);
+  }
+  CHECK(known.job().phase == Phase::waiting);
+  CHECK(known.job().memory.gpus == std::vector<double>{9000, 0, 5000});
+  CHECK(unknown.job().phase == Phase::failed);
+  CHECK(unknown.job().reason == "check: GPU memory: a GPU has 74.5 GiB");
+  CHECK(known.job().gradient_bytes == 80);
+  CHECK(on_gpus.job().gradient_bytes == 80);
+  CHECK(on_cpus.job().gradient_bytes == 0);
 }
 
 TEST_CASE("a check that says nothing and fails names its end and its log") {

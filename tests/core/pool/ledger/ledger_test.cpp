@@ -27,6 +27,8 @@ dispatch::State some_state() {
   state.slots[0].guest = 2;
   state.usage["anna"] = {12.5, 1000};
   state.cores = {{"nodeB", 8}};
+  state.memory = {{"", 2e9}, {"nodeB", 8e9}};
+  state.gpu_memory = {{"cuda:1", 16e9}, {"nodeB/cuda:0", 24e9}};
   state.last_job = 2;
   state.last_slot = 3;
   state.seen = 1700000000.25;
@@ -46,6 +48,8 @@ dispatch::State some_state() {
   waiting.told_held = 2.5;
   waiting.told_attained = 5;
   waiting.work = R"({"model.name":"lenet"})";
+  waiting.memory.gpus = {9e9, 0, 5e9};
+  waiting.memory.gpu_ratio = 1.5;
   state.jobs[1] = waiting;
   dispatch::Job running;
   running.id = 2;
@@ -92,6 +96,8 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.jobs == b.jobs);
   CHECK(a.usage == b.usage);
   CHECK(a.cores == b.cores);
+  CHECK(a.memory == b.memory);
+  CHECK(a.gpu_memory == b.gpu_memory);
   CHECK(a.last_job == b.last_job);
   CHECK(a.last_slot == b.last_slot);
   CHECK(a.seen == b.seen);
