@@ -48,6 +48,10 @@ class GradientHooks {
 
   // From now on passes every gradient to `witness` too, called like backward()'s sink, before that sink; null: no more.
   void show_to(GradientSink witness) { witness_ = std::move(witness); }
+  bool has_witness() const { return witness_ != nullptr; }
+  // In a pass of backward(): the caller has taken the gradient of this parameter from the graph, without the hook. The
+  // sink is not called for the parameter.
+  void note_taken(size_t parameter) { reached_[parameter] = true; }
   // Passes the gradients of a replayed pass to the witness: one per parameter; undefined: parameter not reached.
   void show(const std::vector<torch::Tensor>& gradients);
 

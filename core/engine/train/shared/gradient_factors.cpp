@@ -231,24 +231,34 @@ FactorWatch::FactorWatch(const std::vector<torch::Tensor>& parameters) {
   }
 }
 
-size_t FactorWatch::watch(const torch::Tensor& loss, const See& see) const {
+std::vector<FactorWatch::Use> FactorWatch::uses(const torch::Tensor& loss) const {
   const Sources sources = sources_of_nodes(loss);
-  size_t found = 0;
+  std::vector<Use> found;
   for (const auto& [accumulates, place] : places_) {
     GradientFactors factors = find(sources, accumulates);
     if (factors.form == FactorForm::none) continue;
-    ++found;
-    Node* const node = only_source(sources, accumulates).node;
-    Node* const product = factors.form == FactorForm::transposed_weight ? only_source(sources, node).node : node;
-    product->add_pre_hook(std::make_unique<SeeGradient>(
-        [see, place = place, factors = std::move(factors)](const torch::Tensor& gradient) mutable {
-          factors.left = rows_of(gradient, factors.form);
-          if (factors.rows() == 1) make_plain(factors);
-          see(place, factors);
-          factors = {};  // the graph lives on, and would keep the tensors
-        }));
+    const Output last = only_source(sources, accumulates);
+    const Output product = factors.form == FactorForm::transposed_weight ? only_source(sources, last.node) : last;
+    found.push_back({place, product.node, product.number, std::move(factors)});
   }
   return found;
+}
+
+void FactorWatch::see(Use use, See see) {
+  use.node->add_pre_hook(
+      std::make_unique<SeeGradient>([see = std::move(see), place = use.parameter,
+                                     factors = std::move(use.factors)](const torch::Tensor& gradient) mutable {
+        factors.left = rows_of(gradient, factors.form);
+        if (factors.rows() == 1) make_plain(factors);
+        see(place, factors);
+        factors = {};  // the graph lives on, and would keep the tensors
+      }));
+}
+
+size_t FactorWatch::watch(const torch::Tensor& loss, const See& see) const {
+  std::vector<Use> found = uses(loss);
+  for (Use& use : found) FactorWatch::see(std::move(use), see);
+  return found.size();
 }
 
 }  // namespace estrain::train

@@ -51,10 +51,21 @@ class FactorWatch {
   // Watches these parameters. The pass tells a parameter by its place in the list.
   explicit FactorWatch(const std::vector<torch::Tensor>& parameters);
 
+  // The node that alone computes a parameter's gradient, as its output number `output`. `factors`: all but `left`.
+  struct Use {
+    size_t parameter = 0;
+    torch::autograd::Node* node = nullptr;
+    size_t output = 0;
+    GradientFactors factors;
+  };
+  // Returns the uses of all parameters whose gradient has factors. `loss` keeps the nodes.
+  std::vector<Use> uses(const torch::Tensor& loss) const;
+
   // Before the backward pass of `loss`: has the pass call `see` before each computation of a gradient with factors.
   // Returns the number of parameters whose gradient has factors. `see` is called in the thread of the pass.
   using See = std::function<void(size_t parameter, const GradientFactors& factors)>;
   size_t watch(const torch::Tensor& loss, const See& see) const;
+  static void see(Use use, See see);
 
  private:
   std::unordered_map<const torch::autograd::Node*, size_t> places_;  // by the node that accumulates the gradient

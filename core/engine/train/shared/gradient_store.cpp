@@ -19,6 +19,7 @@ GradientStore::GradientStore(const ModelPlaces& places, const GradientSum& sum, 
       memory_(memory),
       fold_(sum.fold(order.own())),
       finish_(order.beyond ? sum_of_hosts() : sum.finish(order.ranges)),
+      tables_(static_cast<size_t>(fold_.buffers)),
       factor_(sum.factor()) {
   if (finish_.depth > static_cast<int>(comm::kDeepestStack)) throw Error(Fault::bug, "reduction tree too deep");
   const std::vector<int64_t> first_slot = comm::first_slots(sum.order, sum.ests, order.ranges);
@@ -37,12 +38,39 @@ est::Partial GradientStore::partial(int64_t slot, size_t parameter, size_t begin
 void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient) {
   const auto [depth, merges] = fold_.arrivals[arrival];
   const int64_t target = own_first_slot_ + depth - merges;
+  tables_.forget(static_cast<size_t>(depth - merges), parameter);
   std::array<est::Partial, comm::kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter, 0);
   float* out = memory_.gradients()[target].values + places_.gradient_offset(parameter);
   const bool present =
       est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, out, places_.elements(parameter));
   memory_.gradients()[target].presence[parameter] = present ? 1 : 0;
+}
+
+void GradientStore::fold_table(size_t arrival, size_t parameter, const GradientFactors& gradient,
+                               at::IntArrayRef sizes) {
+  const auto [depth, merges] = fold_.arrivals[arrival];
+  const int64_t target = own_first_slot_ + depth - merges;
+  const comm::GradientSlot slot = memory_.gradients()[target];
+  TableSums::Fold fold{.parameter = parameter,
+                       .target = static_cast<size_t>(depth - merges),
+                       .out = slot.values + places_.gradient_offset(parameter),
+                       .factor = factor_};
+  bool are_present = true;
+  for (int i = 0; i < merges; ++i) {
+    const est::Partial left = partial(target + i, parameter, 0);
+    are_present &= left.present;
+    fold.sums.push_back(left.values);
+  }
+  if (!are_present || !tables_.can_fold(fold))
+    return this->fold(arrival, parameter, gradient_of(gradient, sizes).const_data_ptr<float>());
+  tables_.fold(fold, gradient, sizes[0], sizes[1]);
+  slot.presence[parameter] = 1;
+}
+
+void GradientStore::note_whole_sums() {
+  const int64_t slot = source_slots_[0] - own_first_slot_;
+  if (slot >= 0 && slot < fold_.buffers) tables_.forget(static_cast<size_t>(slot));
 }
 
 const float* GradientStore::sum_with_last(size_t parameter, const float* last, size_t begin, size_t n,

@@ -8,6 +8,7 @@
 #include "core/engine/est/fold.h"
 #include "core/engine/train/job/job.h"
 #include "core/engine/train/job/stage_order.h"
+#include "core/engine/train/shared/table_gradients.h"
 #include "core/engine/train/state/model_places.h"
 #include "core/state/comm/job_memory.h"
 
@@ -23,6 +24,11 @@ class GradientStore {
   // Folds one EST's gradient (null: absent) of a parameter into this worker's stack. `arrival`: place of the EST in the
   // worker's range.
   void fold(size_t arrival, size_t parameter, const float* gradient);
+  // Does the same with the gradient of a table of embeddings, by rows (table_gradients.h): the same bits.
+  // `sizes`: of the parameter.
+  void fold_table(size_t arrival, size_t parameter, const GradientFactors& gradient, at::IntArrayRef sizes);
+  // Call this function after a step that has left whole sums in sum_target().
+  void note_whole_sums();
 
   // Returns elements [begin, begin + n) of the sum over all ESTs. The elements are in `scratch` (scratch_floats(n)
   // floats) or in other memory. Null if no EST reached the parameter.
@@ -42,6 +48,7 @@ class GradientStore {
   comm::FoldPlan fold_;
   comm::FinishPlan finish_;
   std::vector<int64_t> source_slots_;  // slot of each source of finish_
+  TableSums tables_;
   int64_t own_first_slot_ = 0;
   int64_t slots_ = 0;
   float factor_;

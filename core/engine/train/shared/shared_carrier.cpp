@@ -148,6 +148,9 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
   if (has_other_hosts_ && !on_devices_)
     folded_.emplace(place.job.places().model, place.memory, order.worker, place.courier);
   if (has_other_hosts_ && order.beyond->factors) factors_.emplace(place, order);
+  const bool sees_whole_gradients = factors_ || on_devices_ || squares_.measures();
+  if (!sees_whole_gradients && place.device.torch_device().is_cpu() && !place.job.spec().model.is_python())
+    tables_.emplace(place.job.network().parameters());
 }
 
 bool SharedCarrier::carries_on() const { return !stands_in_ || place_.memory.commit().looks_closely(); }
@@ -156,6 +159,7 @@ bool SharedCarrier::begin_step(Step step) {
   step_ = step;
   if (!wait_writable()) return false;
   updater_.begin_step(step);
+  if (updater_.leaves_whole_sums() || has_other_hosts_) gradients_.note_whole_sums();
   squares_.begin_step();
   if (folded_) folded_->begin_step();
   if (factors_) factors_->begin_step(step);
@@ -200,9 +204,25 @@ est::GradientSink SharedCarrier::folding_sink(size_t arrival) {
   return [this, arrival](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); };
 }
 
+void SharedCarrier::fold_table(size_t arrival, size_t parameter, const GradientFactors& gradient) {
+  place_.hooks.note_taken(parameter);
+  gradients_.fold_table(arrival, parameter, gradient, place_.job.network().parameters()[parameter].sizes());
+  if (arrival + 1 < static_cast<size_t>(own_.size())) return;
+  if (updater_.in_hooks()) updater_.update_folded(parameter);
+  if (folded_) folded_->note(parameter);
+}
+
+TableGradients::Pass SharedCarrier::begin_table_pass(size_t arrival, const torch::Tensor& loss) {
+  if (!tables_ || tables_->is_idle() || place_.hooks.has_witness()) return {};
+  return tables_->begin_pass(loss, [this, arrival](size_t parameter, const GradientFactors& gradient) {
+    fold_table(arrival, parameter, gradient);
+  });
+}
+
 void SharedCarrier::backward(size_t arrival, const torch::Tensor& loss) {
   if (!on_devices_) {
     if (factors_) factors_->watch(arrival, loss);
+    const TableGradients::Pass by_rows = begin_table_pass(arrival, loss);
     place_.hooks.backward(loss, sink(arrival));
     if (factors_) factors_->end_pass(arrival);
     return;

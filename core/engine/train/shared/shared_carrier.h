@@ -17,6 +17,7 @@
 #include "core/engine/train/job/meeting.h"
 #include "core/engine/train/shared/factored_sums.h"
 #include "core/engine/train/shared/gradient_store.h"
+#include "core/engine/train/shared/table_gradients.h"
 #include "core/engine/train/shared/updater.h"
 #include "core/engine/train/state/model_places.h"
 #include "core/engine/train/workplace/workplace.h"
@@ -92,6 +93,8 @@ class SharedCarrier : public Carrier {
   bool agree_with_other_hosts();
   est::GradientSink sink(size_t arrival);
   est::GradientSink folding_sink(size_t arrival);
+  TableGradients::Pass begin_table_pass(size_t arrival, const torch::Tensor& loss);
+  void fold_table(size_t arrival, size_t parameter, const GradientFactors& gradient);
   void record_buffers(std::byte* state);
   void commit_for_all();
   bool pass_over_nonfinite();
@@ -107,6 +110,7 @@ class SharedCarrier : public Carrier {
   const std::unique_ptr<DeviceSums> on_devices_;
   std::optional<FoldProgress> folded_;   // only with other hosts, without on_devices_
   std::optional<FactoredSums> factors_;  // only if hosts may send factors of gradients
+  std::optional<TableGradients> tables_;
   Updater updater_;
   StepCommit commit_;
   comm::WorkerPulse& pulse_;

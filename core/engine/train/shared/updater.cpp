@@ -206,6 +206,11 @@ void Updater::update_in_hook(size_t parameter, const float* last_gradient) {
   });
 }
 
+void Updater::update_folded(size_t parameter) {
+  update({parameter, 0, places_.model.elements(parameter)},
+         [&](size_t begin, size_t n) { return mean_of(gradients_.sum(parameter, begin, n, scratch_.data()), n); });
+}
+
 // A step without any weight has no mean: the step is not finite, and the sums, which are zeros, stay.
 float Updater::factor_of_sum() {
   if (factor_of_sum_) return *factor_of_sum_;

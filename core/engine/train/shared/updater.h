@@ -30,9 +30,13 @@ class Updater {
 
   // True: updates happen in the hooks of the last EST (update_in_hook). False: after the backward passes (update_all).
   bool in_hooks() const { return in_hooks_; }
+  // Whether update_all() leaves the sums of whole gradients in GradientStore::sum_target().
+  bool leaves_whole_sums() const { return clips_; }
 
   void begin_step(Step step);
   void update_in_hook(size_t parameter, const float* last_gradient);
+  // Does the same once the last EST's gradient is folded, too.
+  void update_folded(size_t parameter);
   // Both functions return false on abort.
   struct Waits {
     // Waits until the sums over all hosts are complete, from this element of the gradient slots on.

@@ -54,14 +54,23 @@ inline torch::Tensor loss_of(const TrainingJob& job, int64_t rank, const Reach& 
   return loss;
 }
 
+using Loss = std::function<torch::Tensor(const TrainingJob& job, int64_t rank, const Reach& reaches)>;
+
+// The first parameter has the sizes [hidden, inputs].
+struct LinearSizes {
+  int64_t hidden = 5, inputs = 7;
+};
+
 class LinearTraining {
  public:
   // `more`: further TOML.
-  LinearTraining(const std::string& optimizer, const Way& way, const std::string& more = "") : ranges_(way.ranges) {
+  LinearTraining(const std::string& optimizer, const Way& way, const std::string& more = "", LinearSizes sizes = {},
+                 Loss loss = loss_of)
+      : loss_(std::move(loss)), ranges_(way.ranges) {
     const spec::JobSpec spec = spec::parse_text(
-        fmt::format("[job]\nests = {}\n[model]\nname = \"mlp\"\nhidden = [5]\n[data]\nformat = \"synthetic\"\n"
-                    "shape = [7]\nsamples = 64\nbatch = 2\n[optimizer]\n{}[train]\nsteps = 9\n{}{}",
-                    kNumEsts, optimizer, way.clipping, more),
+        fmt::format("[job]\nests = {}\n[model]\nname = \"mlp\"\nhidden = [{}]\n[data]\nformat = \"synthetic\"\n"
+                    "shape = [{}]\nsamples = 64\nbatch = 2\n[optimizer]\n{}[train]\nsteps = 9\n{}{}",
+                    kNumEsts, sizes.hidden, sizes.inputs, optimizer, way.clipping, more),
         "test");
     workers_.push_back(std::make_unique<WorkerInProcess>(spec, fd_.get(), WorkerInProcess::plan_of(spec)));
     while (workers_.size() < ranges_.size()) workers_.push_back(std::make_unique<WorkerInProcess>(spec, fd_.get()));
@@ -105,17 +114,19 @@ class LinearTraining {
 
   const comm::WorkerPulse& pulse(size_t w) { return workers_[w]->memory().pulse(WorkerRank(static_cast<int64_t>(w))); }
   TrainingJob& job() { return workers_[0]->job(); }
+  comm::JobMemory& memory() { return workers_[0]->memory(); }
 
  private:
   void train(size_t w, const Reach& reaches) {
     Workplace& place = workers_[w]->place();
     const StageOrder order{WorkerRank(static_cast<int64_t>(w)), ranges_};
-    SharedCarrier carrier(place, order, false);
+    if (!carriers_[w]) carriers_[w] = std::make_unique<SharedCarrier>(place, order, false);
+    SharedCarrier& carrier = *carriers_[w];
     place.model.read_parameters_of(step_);
     CHECK(carrier.begin_step(step_));
     for (int64_t rank = order.own().begin.value; rank < order.own().end.value; ++rank) {
       const auto arrival = static_cast<size_t>(rank - order.own().begin.value);
-      carrier.backward(arrival, loss_of(place.job, rank, reaches));
+      carrier.backward(arrival, loss_(place.job, rank, reaches));
     }
     carrier.pass();
     CHECK(carrier.finish());
@@ -124,9 +135,11 @@ class LinearTraining {
 
   std::byte* state() { return workers_[0]->memory().state_of(step_); }
 
+  const Loss loss_;
   const std::vector<EstRange> ranges_;
   UniqueFd fd_ = comm::JobMemory::create();
   std::vector<std::unique_ptr<WorkerInProcess>> workers_;
+  std::vector<std::unique_ptr<SharedCarrier>> carriers_ = std::vector<std::unique_ptr<SharedCarrier>>(ranges_.size());
   Step step_;
 };
 

@@ -1,0 +1,85 @@
+#pragma once
+// Gradients of tables of embeddings by rows. The gradient of a table is zero in all rows that a mini-batch has not
+// looked up. If these are most rows of a large table, the backward pass does not compute the gradient: the rows looked
+// up and the gradients of the outputs (gradient_factors.h) go to the fold of the sums, which reads and writes the rows
+// looked up alone.
+
+#include <torch/csrc/autograd/edge.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "core/engine/train/shared/gradient_factors.h"
+
+namespace estrain::train {
+
+class TableGradients {
+ public:
+  // Finds the tables among these parameters in the first pass.
+  explicit TableGradients(const std::vector<torch::Tensor>& parameters);
+
+  // No later pass has gradients of tables by rows.
+  bool is_idle() const { return tables_.empty(); }
+
+  // Before the backward pass of `loss`: the pass will call `take` for each table of which the mini-batch has looked up
+  // few rows, instead of computing the gradient. The graph is as it was once the Pass is gone. `parameter`: as in the
+  // constructor's list.
+  class Pass {
+   public:
+    Pass() = default;
+    Pass(Pass&&) = default;
+    Pass& operator=(Pass&&) = delete;
+    ~Pass();
+
+   private:
+    friend class TableGradients;
+    struct Cut {
+      torch::autograd::Edge* edge;
+      torch::autograd::Edge before;
+    };
+    std::vector<Cut> cuts_;
+  };
+  [[nodiscard]] Pass begin_pass(const torch::Tensor& loss, const FactorWatch::See& take);
+
+ private:
+  std::vector<torch::Tensor> tensors_;  // [place in tables_]
+  std::vector<size_t> tables_;          // parameters
+  std::optional<FactorWatch> watch_;    // of tensors_
+  bool is_first_ = true;
+};
+
+// A worker's sums of the gradients of tables: knows which rows of a sum may differ from zero.
+class TableSums {
+ public:
+  // The partial sums that an EST's gradient is added to, outermost first, as for est::fold(). `out`: where the result
+  // goes, in slot number `target` of this worker; sum i has slot number target + i.
+  struct Fold {
+    size_t parameter = 0, target = 0;
+    std::vector<const float*> sums = {};
+    float* out = nullptr;
+    float factor = 1;
+  };
+
+  explicit TableSums(size_t slots) : touched_(slots) {}
+
+  // Forgets which rows of a sum differ from zero: the sum is written as a whole.
+  void forget(size_t slot, size_t parameter) { touched_[slot].erase(parameter); }
+  void forget(size_t slot) { touched_[slot].clear(); }
+  // Returns whether the rows of all sums of a fold are known.
+  bool can_fold(const Fold& fold) const;
+  // Adds the gradient of a table, [rows, width], whose factors are those of an embedding: the bits of est::fold().
+  // Reads and writes the rows that differ from zero. If no row of `out` is known, first fills `out` with zeros.
+  void fold(const Fold& fold, const GradientFactors& gradient, int64_t rows, int64_t width);
+
+ private:
+  using Rows = std::vector<int64_t>;
+
+  std::vector<std::unordered_map<size_t, Rows>> touched_;    // [slot][parameter]: all other rows are zeros
+  std::unordered_map<size_t, std::vector<int32_t>> places_;  // [parameter][row]: 0 between two folds
+};
+
+}  // namespace estrain::train

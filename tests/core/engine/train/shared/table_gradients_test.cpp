@@ -1,0 +1,199 @@
+#include "core/engine/train/shared/table_gradients.h"
+
+#include <doctest/doctest.h>
+#include <torch/nn/functional/embedding.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+
+#include "core/engine/est/fold.h"
+#include "core/state/comm/sums/reduction_tree.h"
+#include "tests/core/engine/train/linear_training.h"
+
+namespace estrain::train {
+namespace {
+
+constexpr int64_t kRows = 23, kWidth = 5;
+
+bool are_same(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::ranges::equal(a, b, {}, std::bit_cast<uint32_t, float>, std::bit_cast<uint32_t, float>);
+}
+
+// Of a mini-batch with repeated rows. Some sums are -0 once they are scaled.
+GradientFactors lookups(std::mt19937& random, int64_t count) {
+  GradientFactors factors;
+  factors.form = comm::FactorForm::embedding;
+  factors.left = torch::empty({count, kWidth});
+  for (int64_t i = 0; i < factors.left.numel(); ++i)
+    factors.left.data_ptr<float>()[i] = random() % 4 == 0 ? -1e-45f : std::normal_distribution<float>()(random);
+  factors.right = torch::empty({count}, torch::kLong);
+  for (int64_t i = 0; i < count; ++i) factors.right.data_ptr<int64_t>()[i] = static_cast<int64_t>(random() % kRows);
+  if (random() % 2 == 0) factors.padding = factors.right.data_ptr<int64_t>()[0];
+  return factors;
+}
+
+TEST_CASE("sums of tables by rows have the bits of whole sums, step by step, with whole gradients in between") {
+  std::mt19937 random(3);
+  for (const int64_t ests : {1, 2, 3, 6, 8, 13}) {
+    CAPTURE(ests);
+    const comm::FoldPlan plan = comm::plan_fold(comm::SumOrder::tree, ests, {VirtualRank(0), VirtualRank(ests)});
+    const auto slots = static_cast<size_t>(plan.buffers);
+    // What earlier stages have left.
+    std::vector<std::vector<float>> by_rows(slots, std::vector<float>(kRows * kWidth, 7.0f)), whole = by_rows;
+    TableSums sums(slots);
+    int64_t folded = 0;
+    for (int step = 0; step < 6; ++step) {
+      for (const auto& [depth, merges] : plan.arrivals) {
+        const auto target = static_cast<size_t>(depth - merges);
+        const GradientFactors factors = lookups(random, 1 + static_cast<int64_t>(random() % 6));
+        const torch::Tensor gradient = gradient_of(factors, {kRows, kWidth});
+        TableSums::Fold fold{.parameter = 4, .target = target, .out = by_rows[target].data(), .factor = 1.0f / 3};
+        std::vector<est::Partial> left, left_by_rows;
+        for (size_t i = 0; i < static_cast<size_t>(merges); ++i) {
+          fold.sums.push_back(by_rows[target + i].data());
+          left_by_rows.push_back({by_rows[target + i].data(), true});
+          left.push_back({whole[target + i].data(), true});
+        }
+        est::fold(left, gradient.const_data_ptr<float>(), fold.factor, whole[target].data(), kRows * kWidth);
+        if (random() % 5 != 0 && sums.can_fold(fold)) {
+          sums.fold(fold, factors, kRows, kWidth);
+          ++folded;
+        } else {
+          sums.forget(target, fold.parameter);
+          est::fold(left_by_rows, gradient.const_data_ptr<float>(), fold.factor, by_rows[target].data(),
+                    kRows * kWidth);
+        }
+        REQUIRE(are_same(by_rows[target], whole[target]));
+      }
+    }
+    CHECK(folded >= 3);
+  }
+}
+
+TEST_CASE("a sum that another has written is not known by rows any more") {
+  std::mt19937 random(4);
+  std::vector<float> slot(kRows * kWidth, 7.0f);
+  TableSums sums(1);
+  const TableSums::Fold first{.parameter = 0, .target = 0, .out = slot.data()};
+  TableSums::Fold second = first;
+  second.sums = {slot.data()};
+  CHECK(sums.can_fold(first));
+  CHECK_FALSE(sums.can_fold(second));
+  sums.fold(first, lookups(random, 2), kRows, kWidth);
+  CHECK(sums.can_fold(second));
+  sums.forget(0, 1);
+  CHECK(sums.can_fold(second));
+  sums.forget(0);
+  CHECK_FALSE(sums.can_fold(second));
+  std::ranges::fill(slot, 7.0f);
+  sums.fold(first, lookups(random, 2), kRows, kWidth);
+  CHECK(std::ranges::count(slot, 7.0f) == 0);
+}
+
+constexpr int64_t kLarge = 1 << 14, kNarrow = 16;
+
+torch::Tensor leaf(int64_t rows, int64_t width) { return torch::ones({rows, width}).set_requires_grad(true); }
+torch::Tensor row_numbers(int64_t count) { return torch::arange(count) * 3; }
+torch::Tensor looked_up(const torch::Tensor& table, int64_t count) {
+  return torch::nn::functional::embedding(row_numbers(count), table).sum();
+}
+
+TEST_CASE("of large tables with few rows looked up, the pass computes no gradient, and the graph is left as it was") {
+  const torch::Tensor large = leaf(kLarge, kNarrow), small = leaf(64, kNarrow), crowded = leaf(kLarge, kNarrow),
+                      twice = leaf(kLarge, kNarrow), matrix = leaf(kLarge, kNarrow);
+  TableGradients tables({large, small, crowded, twice, matrix});
+  std::map<size_t, int64_t> taken;
+  const auto take = [&](size_t parameter, const GradientFactors& factors) { taken[parameter] += factors.rows(); };
+  for (int round = 0; round < 2; ++round) {
+    CAPTURE(round);
+    const torch::Tensor loss = looked_up(large, 100) + looked_up(small, 10) + looked_up(crowded, kLarge / 4 + 1) +
+                               looked_up(twice, 10) + looked_up(twice, 20) + matrix.sum();
+    {
+      const TableGradients::Pass pass = tables.begin_pass(loss, take);
+      loss.backward({}, /*retain_graph=*/true);
+    }
+    CHECK(taken == std::map<size_t, int64_t>{{0, 100}});
+    CHECK_FALSE(large.grad().defined());
+    for (const torch::Tensor& other : {small, crowded, twice, matrix}) CHECK(other.grad().defined());
+    loss.backward();
+    CHECK(large.grad().sum().item<float>() == 100 * kNarrow);
+    for (const torch::Tensor& table : {large, small, crowded, twice, matrix}) table.mutable_grad().reset();
+    taken.clear();
+  }
+  CHECK_FALSE(tables.is_idle());
+}
+
+TEST_CASE("a network without tables is looked through once") {
+  const torch::Tensor matrix = leaf(kLarge, kNarrow);
+  TableGradients tables({matrix});
+  const torch::Tensor loss = matrix.sum();
+  CHECK_FALSE(tables.is_idle());
+  { const TableGradients::Pass pass = tables.begin_pass(loss, nullptr); }
+  CHECK(tables.is_idle());
+  CHECK(TableGradients({leaf(64, kNarrow)}).is_idle());
+}
+
+constexpr int64_t kOfNobody = kLarge - 1;  // no EST looks this row up
+
+// The rows that an EST looks up in a step: some are other ESTs', too. In one step an EST looks up so many that its
+// gradient is a whole one.
+torch::Tensor rows_of_est(int64_t rank, int64_t step) {
+  const int64_t count = rank + 1 == step ? kLarge / 4 + 1 : 40;
+  return torch::arange(count) * (rank + 2) % (kOfNobody - 1000) + step * 50;
+}
+
+// The first parameter's part of the loss: by an embedding, or by an operator whose gradient is always whole.
+Loss table_loss(bool by_embedding, const int64_t& step) {
+  return [by_embedding, &step](const TrainingJob& job, int64_t rank, const Reach& reaches) {
+    const torch::Tensor& table = job.network().parameters()[0];
+    const torch::Tensor rows = rows_of_est(rank, step);
+    const torch::Tensor found =
+        by_embedding ? torch::nn::functional::embedding(rows, table) : table.index_select(0, rows);
+    const auto others = [&](int64_t of, size_t parameter) { return parameter != 0 && reaches(of, parameter); };
+    return (found * slope_of(found) * static_cast<double>(rank + 1)).sum() + loss_of(job, rank, others);
+  };
+}
+
+TEST_CASE("steps of a large table have the same bits by rows, whichever way the update goes") {
+  for (const char* optimizer : {"name = \"adamw\"\nlr = 0.1\n", "name = \"adagrad\"\nlr = 0.1\n"}) {
+    for (const Way& way : kWays) {
+      CAPTURE(std::string(way.name));
+      int64_t step = 0;
+      LinearTraining by_rows(optimizer, way, "", {kLarge, kNarrow}, table_loss(true, step));
+      LinearTraining whole(optimizer, way, "", {kLarge, kNarrow}, table_loss(false, step));
+      for (step = 0; step < 5; ++step) {
+        by_rows.step(all);
+        whole.step(all);
+        for (const size_t parameter : {0, 1}) {
+          CHECK(are_same(by_rows.values(parameter), whole.values(parameter)));
+          CHECK(by_rows.is_as_recorded(parameter));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the fold writes the rows looked up alone") {
+  for (const bool by_embedding : {true, false}) {
+    CAPTURE(by_embedding);
+    int64_t step = 5;
+    LinearTraining training("name = \"sgd\"\nlr = 0.1\n", kWays[0], "", {kLarge, kNarrow},
+                            table_loss(by_embedding, step));
+    training.step(all);
+    const size_t last = kOfNobody * kNarrow;
+    const float before = training.values(0)[last];
+    ++step;
+    const ModelPlaces& places = training.job().places().model;
+    for (int64_t slot = 0; slot < 2; ++slot)  // a row of the sums that the worker takes for zeros
+      training.memory().gradients()[slot].values[places.gradient_offset(0) + last] = 1;
+    training.step(all);
+    CHECK((training.values(0)[last] != before) == by_embedding);
+  }
+}
+
+}  // namespace
+}  // namespace estrain::train
