@@ -9,8 +9,8 @@ namespace estrain {
 // system does not support locks.
 bool take_lock(int fd, const std::string& path);
 
-// Tells whether `path` leads to this open file, or cannot be looked at: false if the file was deleted or replaced. The
-// lock of such a file keeps nobody out who opens the path.
+// Tells whether `path` leads to this open file, or cannot be looked at: false if the file was deleted or replaced. A
+// process that opens the path then gets another file, which the lock does not cover.
 bool is_file_at(int fd, const std::string& path);
 
 }  // namespace estrain

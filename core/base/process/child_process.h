@@ -72,7 +72,7 @@ class ChildProcess {
   static ChildProcess start(const ChildOptions& options);
   // Watches an existing child of this process, for example after a re-exec.
   static ChildProcess adopt(pid_t pid);
-  // Watches a process that may be no child of this process; nothing if there is no such process. Throws Fault::io.
+  // Watches any process, child or not. Returns nothing if the process does not exist. Throws Fault::io.
   static std::optional<ChildProcess> find(pid_t pid);
 
   pid_t pid() const { return pid_; }

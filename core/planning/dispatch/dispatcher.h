@@ -22,8 +22,8 @@
 //      free, and the guest is told to leave in the same turn;
 //   8. no job starts, or grows, on a host whose memory does not hold the job beside the host's other jobs, as far as
 //      memory and needs are known (State::memory, MemoryOfJob::needs). Jobs that are up are not stopped for memory. No
-//      job starts on, or is left with, GPUs of one host that do not hold it (State::gpu_memory, MemoryOfJob::gpus): it
-//      stops with a checkpoint if it has to give so many GPUs back.
+//      job starts on, or is left with, GPUs of one host without the memory for the job (State::gpu_memory,
+//      MemoryOfJob::gpus): a job that has to give back a GPU which it needs stops with a checkpoint.
 //
 // Guests are the background jobs of S. Park et al., "Efficient Strong Scaling Through Burst Parallel Training"
 // (DeepPool, MLSys 2022), section 5. A guest gets free CPUs on one host, else one CPU of a job: beside each device is

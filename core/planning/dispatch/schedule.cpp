@@ -172,7 +172,8 @@ int64_t reach_in_memory(const State& state, const Job& job, bool any_type) {
   return job.request.one_host ? most : all;
 }
 
-// Returns the fewest devices of the job's type that hold it on one host; 0: no host's do, or it is not known.
+// Returns the fewest devices of the job's type that hold the job on one host; 0: not known, or no number of devices
+// does.
 int64_t fewest_that_hold(const State& state, const Job& job) {
   if (!knows_gpu_memory(state, job)) return 0;
   std::optional<int64_t> fewest;

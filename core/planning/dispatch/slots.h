@@ -46,7 +46,7 @@ void account(State& state, double now);
 std::optional<double> memory_left_for_check(const State& state, int64_t at_work);
 // Returns whether the daemon's host has memory for another check of a job, beside its jobs and the checks at work.
 bool has_memory_for_check(const State& state, int64_t at_work);
-// Returns what the job needs of each of its GPUs; 0 where that is not known, or its devices are not GPUs of one host.
+// Returns the bytes that the job needs of each of its GPUs; 0: not known, or the job's devices are no GPUs of one host.
 double needed_of_gpu(const State& state, const Job& job);
 // State::in_use of a host.
 double in_use_on(const State& state, const std::string& host);

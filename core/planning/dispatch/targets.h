@@ -34,8 +34,8 @@ void make_fit(State& state);
 // Gives devices taken from jobs for a user of higher right back to these jobs, as devices become available. While a job
 // is offered no devices (Job::no_growth_before), give_back_owed() and keep_least() set none aside for it.
 void give_back_owed(State& state, double now);
-// Lets each running job of `jobs` keep its owner's minimum, and so many GPUs that they hold it, at the cost of the
-// rest.
+// Lets each running job of `jobs` keep its owner's minimum, and the number of GPUs that holds the job. Other jobs give
+// devices up.
 void keep_least(State& state, const std::vector<Job*>& jobs, double now);
 
 }  // namespace estrain::dispatch

@@ -63,7 +63,7 @@ struct Scribe {
   bool waits_for_room = false;
 };
 
-// `process`: its folder in /proc. Its paths are those of its container.
+// `process`: the folder of a process in /proc. The process may be in a container, with other paths.
 bool is_scribe_of(const std::filesystem::path& process, const std::string& run) {
   const std::string command_line = text_if_readable(process / "cmdline"), option("\0scribe\0--run\0", 14);
   const size_t at = command_line.find(option);

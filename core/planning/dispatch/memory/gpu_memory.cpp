@@ -120,7 +120,8 @@ bool raise_gpu_needs(DispatchTurn& turn, Job& job, const Target& had) {
 std::string lack_of_gpu_memory(const State& state, const Job& job) {
   if (!knows_gpu_memory(state, job)) return "";
   std::string best;
-  std::pair<bool, double> worth;  // of the best group: some of its GPUs hold the job; memory of each
+  std::pair<bool, double>
+      worth;  // of the best group: whether a number of its GPUs holds the job, and the memory of each
   bool each_holds_it = true;
   for (const std::string& group : groups_of(state)) {
     const std::optional<double> memory = memory_on_each(state, group);

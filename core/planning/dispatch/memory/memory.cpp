@@ -268,7 +268,7 @@ class MemoryFit {
     return gpus_hold(state_, job, job.target) || (at != held_.end() && job.target == at->second);
   }
 
-  // Gives the job the nearest number of the group's devices with which GPUs hold it; none if there is no such number.
+  // Gives the job the nearest number of the group's devices that holds the job; no devices if no number does.
   void change_to_what_holds(Job& job) const {
     const std::string group = job.target.begin()->first, host = host_in(group);
     const int64_t meant = job.targeted(),

@@ -106,8 +106,8 @@ Launcher::Launcher(Handover handover) : run_(std::move(handover)) {
   begin_stage(false);
 }
 
-// Closes the socket to new clients. Clients that have connected before get an answer. Another launcher that has taken
-// the run has a socket of its own there.
+// Closes the socket to new clients. Clients that have connected before get an answer. If another launcher
+// has taken the run, the socket in the directory is that launcher's.
 Launcher::~Launcher() {
   const auto owner = run_.journal.directory.owner();
   if (!owner || owner->is_this_process()) ::unlink(run_.journal.directory.control_socket().c_str());

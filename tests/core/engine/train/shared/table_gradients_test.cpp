@@ -23,7 +23,7 @@ bool are_same(const std::vector<float>& a, const std::vector<float>& b) {
   return std::ranges::equal(a, b, {}, std::bit_cast<uint32_t, float>, std::bit_cast<uint32_t, float>);
 }
 
-// Of a mini-batch with repeated rows. Some sums are -0 once they are scaled.
+// Of a mini-batch with repeated rows. Some scaled sums are -0.
 GradientFactors lookups(std::mt19937& random, int64_t count) {
   GradientFactors factors;
   factors.form = comm::FactorForm::embedding;
