@@ -6,10 +6,12 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <sstream>
 #include <string_view>
 
 #include "core/base/clock.h"
 #include "core/base/files/file_lock.h"
+#include "core/base/files/files.h"
 #include "core/base/files/long_files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/visible_text.h"
@@ -71,6 +73,25 @@ std::vector<std::string> pool_names(const std::vector<std::string>& held, const 
   return names;
 }
 
+// The words of a process, without the program's name.
+std::vector<std::string> words_of(pid_t pid) {
+  std::istringstream line(text_if_readable(fmt::format("/proc/{}/cmdline", pid)));
+  std::vector<std::string> words;
+  for (std::string word; std::getline(line, word, '\0');) words.push_back(word);
+  if (!words.empty()) words.erase(words.begin());
+  return words;
+}
+
+// Returns the devices in the command of a launcher.
+std::vector<std::string> devices_in(const std::vector<std::string>& words) {
+  const auto option = std::ranges::find(words, "--devices");
+  if (option == words.end() || option + 1 == words.end()) return {};
+  std::istringstream list(option[1]);
+  std::vector<std::string> devices;
+  for (std::string device; std::getline(list, device, ',');) devices.push_back(device);
+  return devices;
+}
+
 // Returns the evaluation in a line of metrics.jsonl. A value that is not finite is null there, and never better.
 std::optional<dispatch::Evaluation> evaluation_in(std::string_view line, const dispatch::EarlyStop& rule) {
   if (line.find("\"eval\"") == line.npos) return std::nullopt;
@@ -109,11 +130,14 @@ void JobNews::take_up(JobId id, double asked) {
     tell_found(id, *look, pool_names(*look->held, "", hosts_.own), change_cost(run, asked));
 }
 
-// Where no devices are known yet, the first look at the launcher tells.
+// A launcher that does not answer yet has the devices of its command line.
 void JobNews::take_up_unsaved(JobId id) {
   JobLauncher found{.is_child = false};
+  std::vector<std::string> devices;
   for (const Agents::Placed& one : hosts_.agents.tasks_of(id)) {
-    if (one.task.kind == kLauncher) found.host = one.host, found.task = one.task.id;
+    if (one.task.kind != kLauncher) continue;
+    found.host = one.host, found.task = one.task.id;
+    devices = devices_in(one.task.words);
   }
   JobLook look;
   look.state = "starting";
@@ -122,12 +146,14 @@ void JobNews::take_up_unsaved(JobId id) {
     std::optional<ChildProcess> launcher = launcher_of(run);
     if (!launcher) return;
     found.process = std::move(*launcher);
+    devices = devices_in(words_of(found.process.pid()));
     if (const auto seen = look_at_run(run, kPatienceAtFirst); seen && seen->held) look = *seen;
   }
   found.is_found = look.held.has_value();
+  const std::string home = found.host;
   processes_.launchers[id] = std::move(found);
   tell_batch(id, look.batch);
-  tell_found(id, look, pool_names(look.held.value_or(std::vector<std::string>()), "", hosts_.own), 0);
+  tell_found(id, look, pool_names(look.held.value_or(devices), home, hosts_.own), 0);
 }
 
 dispatch::Ended JobNews::end_of(JobId id, const std::optional<ChildEnd>& end) const {

@@ -287,15 +287,15 @@ class Scribe {
   // The launcher has nothing more to save. Throws Fault::io if the disk is full and a resume will repeat the steps, or
   // the launcher gives the records up.
   void finish() {
-    for (; saver_.busy(); std::this_thread::sleep_for(kDrain)) beat(memory_);
-    saver_.wait();
-    while (!drain_or_wait() && records_would_be_lost()) {
+    bool is_given_up = false;  // by a second order to finish
+    while (!is_given_up && (saver_.busy() || (!drain_or_wait() && records_would_be_lost()))) {
       beat(memory_);
       ScribeOrder order;
       const comm::Received received = setup_.launcher.receive(&order, kDrain);
       if (received == comm::Received::closed) return save_what_is_left();
-      if (received == comm::Received::message) break;  // a second order to finish: the records are given up
+      is_given_up = received == comm::Received::message;
     }
+    saver_.wait();
     drain();
     point_best();
     show_how_it_stands(kAtOnce);

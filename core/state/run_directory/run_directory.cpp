@@ -152,7 +152,7 @@ UniqueFd RunDirectory::lock(Nanoseconds patience) const {
       own(fd);
       return fd;
     }
-    if (locked) fd.reset();
+    if (locked) fd.reset();  // the launcher at work may make its lock anew
     const std::optional<RunOwner> other = owner();
     if (patience > 0s && other && other->has_ended()) {
       if (!wait) wait.emplace(path());
@@ -160,7 +160,7 @@ UniqueFd RunDirectory::lock(Nanoseconds patience) const {
     } else if (MonotonicClock::now() >= deadline) {
       throw at_work(path(), holder_of_run(other, scribe));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(locked ? 500 : 20));
   }
 }
 
@@ -169,11 +169,14 @@ std::optional<UniqueFd> RunDirectory::try_lock() const {
   return try_to_lock(lock_file(), fd) ? std::optional(std::move(fd)) : std::nullopt;
 }
 
+bool RunDirectory::has_scribe() const { return find_scribe(path()).has_value(); }
+
 bool RunDirectory::keep_lock(int lock) const {
   std::error_code failure;
   if (is_file_at(lock, lock_file()) || !std::filesystem::is_directory(path(), failure)) return true;
   const std::optional<UniqueFd> anew = try_lock();
-  if (const auto other = owner(); other && !other->is_this_process()) return false;
+  // An owner of the same name who holds the lock is in another container.
+  if (const auto other = owner(); other && !(anew && other->is_this_process())) return false;
   if (!anew) return true;  // a process that has just come looks whether this launcher is at work
   own(*anew);
   if (::dup3(anew->get(), lock, O_CLOEXEC) < 0) throw system_error("cannot lock " + lock_file(), errno);

@@ -32,6 +32,8 @@ class RunDirectory : public RunFiles {
   // and has the descriptor `lock` hold the new file's lock. Returns false if another launcher owns a new file: this
   // launcher must not write any more. Throws Error if the file cannot be made now.
   bool keep_lock(int lock) const;
+  // Tells whether a process of this host writes the files of a run here.
+  bool has_scribe() const;
   // These three are for a process resuming a run whose launcher was on another host. try_lock() takes the lock if the
   // lock is free now. watch_owner() is for hosts that do not see each other's locks: it watches for half a minute
   // whether the former owner is at work, and throws Fault::usage if the owner is. own() makes the directory this

@@ -41,6 +41,7 @@ using Sources = std::unordered_map<const Node*, Source>;
 
 Sources sources_of_nodes(const torch::Tensor& loss) {
   Sources sources;
+  if (!loss.grad_fn()) return sources;
   std::vector<Node*> open = {loss.grad_fn().get()};
   std::unordered_set<const Node*> seen(open.begin(), open.end());
   while (!open.empty()) {

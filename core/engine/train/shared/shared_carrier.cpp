@@ -148,8 +148,9 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
   if (has_other_hosts_ && !on_devices_)
     folded_.emplace(place.job.places().model, place.memory, order.worker, place.courier);
   if (has_other_hosts_ && order.beyond->factors) factors_.emplace(place, order);
-  const bool sees_whole_gradients = factors_ || on_devices_ || squares_.measures();
-  if (!sees_whole_gradients && place.device.torch_device().is_cpu() && !place.job.spec().model.is_python())
+  // Couriers write to partial sums, too, and a measurement reads whole gradients.
+  const bool needs_whole_gradients = has_other_hosts_ || squares_.measures();
+  if (!needs_whole_gradients && place.device.torch_device().is_cpu() && !place.job.spec().model.is_python())
     tables_.emplace(place.job.network().parameters());
 }
 
@@ -159,7 +160,7 @@ bool SharedCarrier::begin_step(Step step) {
   step_ = step;
   if (!wait_writable()) return false;
   updater_.begin_step(step);
-  if (updater_.leaves_whole_sums() || has_other_hosts_) gradients_.note_whole_sums();
+  if (updater_.leaves_whole_sums()) gradients_.note_whole_sums();
   squares_.begin_step();
   if (folded_) folded_->begin_step();
   if (factors_) factors_->begin_step(step);
@@ -209,7 +210,6 @@ void SharedCarrier::fold_table(size_t arrival, size_t parameter, const GradientF
   gradients_.fold_table(arrival, parameter, gradient, place_.job.network().parameters()[parameter].sizes());
   if (arrival + 1 < static_cast<size_t>(own_.size())) return;
   if (updater_.in_hooks()) updater_.update_folded(parameter);
-  if (folded_) folded_->note(parameter);
 }
 
 TableGradients::Pass SharedCarrier::begin_table_pass(size_t arrival, const torch::Tensor& loss) {

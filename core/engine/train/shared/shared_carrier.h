@@ -108,9 +108,9 @@ class SharedCarrier : public Carrier {
   GradientStore gradients_;
   GradientSquares squares_;
   const std::unique_ptr<DeviceSums> on_devices_;
-  std::optional<FoldProgress> folded_;   // only with other hosts, without on_devices_
-  std::optional<FactoredSums> factors_;  // only if hosts may send factors of gradients
-  std::optional<TableGradients> tables_;
+  std::optional<FoldProgress> folded_;    // only with other hosts, without on_devices_
+  std::optional<FactoredSums> factors_;   // only if hosts may send factors of gradients
+  std::optional<TableGradients> tables_;  // only on one host
   Updater updater_;
   StepCommit commit_;
   comm::WorkerPulse& pulse_;

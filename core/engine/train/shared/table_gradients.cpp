@@ -93,7 +93,7 @@ void TableSums::fold(const Fold& fold, const GradientFactors& gradient, int64_t 
     }
     compact.mutable_data_ptr<int64_t>()[i] = place - 1;
   }
-  const int64_t padding = gradient.padding < 0 ? -1 : place_of(gradient.padding) - 1;
+  const int64_t padding = gradient.padding < 0 || gradient.padding >= rows ? -1 : place_of(gradient.padding) - 1;
   const torch::Tensor values = at::embedding_dense_backward(
       gradient.left, compact, static_cast<int64_t>(touched.size()), padding, /*scale_grad_by_freq=*/false);
 

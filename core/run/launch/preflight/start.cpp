@@ -429,7 +429,7 @@ void note_failed_start(const StartRequest& request, const Error& error) {
     if (!std::filesystem::is_directory(directory.path()) ||
         (!request.resume && directory.has_run() && !failed_before_first_step(directory)))
       return;
-    if (const auto lock = directory.try_lock())
+    if (const auto lock = directory.try_lock(); lock && !directory.has_scribe())
       run_directory::write_verdict(directory.path(), run_directory::RunVerdict::failed(error));
   } catch (const Error&) {  // no run directory exists for the verdict
   }

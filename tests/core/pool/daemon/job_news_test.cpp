@@ -304,8 +304,11 @@ TEST_CASE("a daemon that begins takes up a launcher whose start no daemon could 
 }
 
 TEST_CASE("a daemon that begins takes up a launcher on another host whose start it does not know") {
-  News at(state_with_job(Phase::waiting, {"nodeB/cpu"}), {.tasks = {RestingPool::task_of(kLauncher, "t1")}});
+  pool::Task task = RestingPool::task_of(kLauncher, "t1");
+  task.words = {"train", "spec.toml", "--devices", "nodeB/cpu"};
+  News at(state_with_job(Phase::waiting, {"nodeB/cpu"}), {.tasks = {task}});
   at.news.take_up_unsaved(1);
+  CHECK(std::ranges::count(at.dispatcher.state().slots, 1, &dispatch::Slot::holder) == 1);
   CHECK(at.job().phase == Phase::starting);
   CHECK(at.job().home == "nodeB");
   REQUIRE(at.processes.launchers.contains(1));

@@ -189,6 +189,16 @@ TEST_CASE("a launcher whose deleted lock file has another owner by now hears so,
   CHECK(run.owner().value().pid == 7);
 }
 
+TEST_CASE("who holds the lock of the new file is another launcher, though its process has the same number and host") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  const UniqueFd lock = run.lock(0s);
+  std::filesystem::remove(run.lock_file());
+  const UniqueFd of_other = run.try_lock().value();
+  run.own(of_other);
+  CHECK_FALSE(run.keep_lock(lock.get()));
+}
+
 TEST_CASE("a run directory that is gone is not made anew for its lock") {
   const ScratchFolder folder;
   const RunDirectory run(folder / "run");

@@ -12,6 +12,7 @@ namespace estrain::launch {
 namespace {
 
 constexpr auto kPatienceWithCourier = 2s;
+constexpr auto kPatienceWithFirstCourier = 10s;  // which begins, and waits for agents
 constexpr Nanoseconds kBetweenLooks = 1s;
 
 bool has_agents(const std::string& run) {
@@ -175,13 +176,14 @@ void Hosts::lose(const std::string& host, const std::string& why) {
 }
 
 // Agents that have joined by this launcher's address wait for a courier there, if the run ends before its first stage.
-void Hosts::reach_joined_agents() {
-  if (processes_.courier || run_.options.listen.empty() || !has_agents(run_.journal.directory.path())) return;
+bool Hosts::reach_joined_agents() {
+  if (processes_.courier || run_.options.listen.empty() || !has_agents(run_.journal.directory.path())) return false;
   try {
     processes_.courier = start_courier(run_.journal.directory, processes_.shared);
     tell_courier({{"do", "serve"}});
   } catch (const Error&) {  // the agents end by their own patience
   }
+  return processes_.courier.has_value();
 }
 
 void Hosts::end(bool goes_on) {
@@ -190,11 +192,12 @@ void Hosts::end(bool goes_on) {
     relay->process.wait_for(kPatienceWithKill);
     relay.reset();
   }
-  if (!goes_on) reach_joined_agents();
+  const bool is_for_agents = !goes_on && !left_to_others_ && reach_joined_agents();
   if (!processes_.courier) return;
   CourierProcess& courier = *processes_.courier;
   courier.socket.send({{"do", "finish"}, {"goes_on", goes_on}});
-  if (courier.process.running() && !courier.process.wait_for(kPatienceWithCourier)) {
+  if (courier.process.running() &&
+      !courier.process.wait_for(is_for_agents ? kPatienceWithFirstCourier : kPatienceWithCourier)) {
     courier.process.signal(SIGKILL);
     courier.process.wait_for(kPatienceWithKill);
   }

@@ -45,7 +45,7 @@ class Hosts {
   void note_link(const std::string& host, Json said);
   void note_state(const std::string& host, const Json& said) const;
   void lose(const std::string& host, const std::string& why);
-  void reach_joined_agents();
+  bool reach_joined_agents();  // false: no courier has begun
 
   const RunView run_;
   RunProcesses& processes_;
