@@ -118,6 +118,8 @@ struct AdagradRule {
   WeightDecay decay;
   Fusing fusing;
   bool first;
+  // A gradient of +0 leaves the parameter as it is, whatever the root, unless the radicand is negative or NaN.
+  bool rests_on_zeros;
 
   explicit inline AdagradRule(const Adagrad& o)
       : minus_rate(broadcast(rounded(-(o.lr / (1 + static_cast<double>(o.step - 1) * o.lr_decay))))),
@@ -126,7 +128,8 @@ struct AdagradRule {
         one(broadcast(1)),
         decay(o.weight_decay),
         fusing{o.rounding.as_on_cuda},
-        first(o.step == 1) {}
+        first(o.step == 1),
+        rests_on_zeros(!decay.is_there && rounded(o.eps) > 0 && o.lr > 0 && o.lr < 1e30) {}
 
   ESTRAIN_HOST_DEVICE inline bool reads_slots() const { return !first; }
   ESTRAIN_HOST_DEVICE static constexpr bool is_late(int) { return false; }

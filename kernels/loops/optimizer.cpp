@@ -94,11 +94,49 @@ static void square_roots(float* roots, const float* values, size_t n) {
   for_vectors(0, n, [&](size_t i, auto part) { part.write(roots + i, square_root(part.read(values + i))); });
 }
 
+// Whether all bits of the gradients are 0, and no radicand is negative or NaN.
+static bool is_at_rest(const float* gradient, const float* radicand, size_t n) {
+  constexpr uint32_t infinity = 0x7f800000;
+  uint32_t set = 0, largest = 0;
+  for (size_t i = 0; i < n; ++i) set |= __builtin_bit_cast(uint32_t, gradient[i]);
+  if (set != 0) return false;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, radicand[i]);
+    largest = bits > largest ? bits : largest;
+  }
+  return largest <= infinity;
+}
+
+// Takes the roots of a block, but for runs of elements at rest: a large table of embeddings has many. Any positive
+// number will do there.
+static void take_roots_in_motion(SquareRoots take_roots, float* roots, const float* radicands, const float* gradient,
+                                 size_t n) {
+  constexpr size_t run = 64;
+  size_t taken = 0;
+  const auto take = [&](size_t end) {
+    if (end > taken) take_roots(roots + taken, radicands + taken, end - taken);
+  };
+  for (size_t begin = 0; begin < n; begin += run) {
+    const size_t size = n - begin < run ? n - begin : run;
+    if (!is_at_rest(gradient + begin, radicands + begin, size)) continue;
+    take(begin);
+    for (size_t i = begin; i < begin + size; ++i) roots[i] = 1;
+    taken = begin + size;
+  }
+  take(n);
+}
+
 // Makes three passes over each block of the digest. A block stays in the first-level cache. The middle pass takes the
 // square roots, possibly by another library. Past the caches, a block's new slots wait in `waiting` for the last pass.
 template <bool past_caches, typename Rule>
 static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots take_roots, const OptimizerPiece& piece) {
   const Floats factor = broadcast(piece.gradient_factor);
+  bool rests_on_zeros = piece.gradient_factor > 0 && piece.gradient_factor <= __FLT_MAX__;
+  if constexpr (requires { rule.rests_on_zeros; }) {
+    rests_on_zeros &= rule.rests_on_zeros;
+  } else {
+    rests_on_zeros = false;
+  }
   OptimizerDigest digest = {};
   Evidence evidence = {};
   for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
@@ -135,10 +173,12 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
         digest_slot(i, part, s, slots[s]);
       }
     });
-    if constexpr (own_radicands) {
-      take_roots(roots, roots, end - begin);
+    const float* radicands = roots;
+    if constexpr (!own_radicands) radicands = early[Rule::root_of_slot];
+    if (rests_on_zeros) {
+      take_roots_in_motion(take_roots, roots, radicands, piece.gradient + begin, end - begin);
     } else {
-      take_roots(roots, early[Rule::root_of_slot], end - begin);
+      take_roots(roots, radicands, end - begin);
     }
     for_vectors(begin, end, [&](size_t i, auto part) {
       Floats parameter = part.read(piece.parameter + i), slots[most_slots];

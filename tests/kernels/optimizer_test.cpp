@@ -262,6 +262,57 @@ TEST_CASE("Adagrad is torch.optim's arithmetic on every instruction set") {
   for (const Adagrad& adagrad : adagrad_settings()) check_everywhere(adagrad);
 }
 
+// Zeros in runs, as in the gradient of a table of embeddings, and a -0 in one of them.
+Floats with_runs_of_zeros(Floats gradient) {
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    if ((i >= 64 && i < 400) || (i >= 1000 && i < 1064) || (i >= 1100 && i < 1500)) gradient[i] = 0;
+  }
+  gradient[1300] = -0.0f;
+  return gradient;
+}
+
+TEST_CASE("Adagrad with runs of zeros in the gradient is torch.optim's arithmetic") {
+  const size_t n = 2003;
+  const Floats gradient = with_runs_of_zeros(normal_floats(n, 0.5f, 4));
+  std::vector<Adagrad> all = adagrad_settings();
+  for (const Adagrad& adagrad : adagrad_settings()) {
+    all.push_back(adagrad);
+    all.back().eps = 0;
+  }
+  for (const Adagrad& adagrad : all) {
+    for (Isa isa : isas()) {
+      CAPTURE(isa_name(isa));
+      State zeros = random_state(adagrad, n), negative = random_state(adagrad, n);
+      for (size_t i = 0; i < n; ++i) zeros.slots[0][i] = 0;
+      for (size_t i = 0; i < n; i += 7) zeros.parameter[i] = -0.0f, negative.slots[0][i] = -1;
+      for (const float factor : {1.0f, 0.7f, std::numeric_limits<float>::infinity()}) {
+        for (const State& from : {random_state(adagrad, n), wild_state(n), zeros, negative})
+          check_against_reference(adagrad, from, gradient, factor, isa);
+      }
+    }
+  }
+}
+
+size_t roots_taken = 0;
+void counted_roots(float* roots, const float* values, size_t n) {
+  roots_taken += n;
+  for (size_t i = 0; i < n; ++i) roots[i] = std::sqrt(values[i]);
+}
+
+TEST_CASE("Adagrad takes no roots where the gradient is zero") {
+  const size_t n = 2048;
+  const Floats gradient = with_runs_of_zeros(normal_floats(n, 0.5f, 4));
+  Adagrad adagrad = {.step = 3};
+  adagrad.rounding.square_roots = counted_roots;
+  for (Isa isa : isas()) {
+    const State from = random_state(adagrad, n);
+    State to = from;
+    roots_taken = 0;
+    update(adagrad, piece_of(from, to, gradient, 0, n), isa);
+    CHECK(roots_taken == n - 5 * 64 - 4 * 64);  // whole runs of 64: from 64 to 384, from 1152 to 1472 without 1300's
+  }
+}
+
 TEST_CASE("the digest taken on the way is that of the result, and pieces add up") {
   for_all_settings([](const auto& settings, int slots) { check_pieces(settings, slots); });
 }
