@@ -107,8 +107,8 @@ static bool is_at_rest(const float* gradient, const float* radicand, size_t n) {
   return largest <= infinity;
 }
 
-// Takes the roots of a block, but for runs of elements at rest: a large table of embeddings has many. Any positive
-// number will do there.
+// Takes the roots of a block, but for runs of elements at rest: a large table of embeddings has many. There the update
+// is the same for every positive number.
 static void take_roots_in_motion(SquareRoots take_roots, float* roots, const float* radicands, const float* gradient,
                                  size_t n) {
   constexpr size_t run = 64;

@@ -162,6 +162,7 @@ def noise_of_gpus(site):
             wait_for(lambda: noise(run), "the noise is not measured", job)
             found[name] = noise(run)
             stop_here(site, run, job, *agents)
+        check_exchanges(run, "GPUs of hosts")
     check(0.8 < found["nccl"] / found["cpu"] < 1.25, f"noise of gradients, in samples: {found}")
 
 
