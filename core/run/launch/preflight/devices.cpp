@@ -288,13 +288,12 @@ bool gpus_may_exchange(const spec::JobSpec& spec) {
   return spec.job.exchange == spec::Exchange::automatic && gpus_may_keep_state(spec);
 }
 
-// The host updates, whatever the job. The measurement of the gradients' noise needs each EST's gradient on the host.
+// The host updates, whatever the job.
 SumOverHosts sum_over_hosts(const spec::JobSpec& spec, const Devices& devices) {
   const bool is_automatic = spec.job.exchange == spec::Exchange::automatic;
-  const bool are_measured = spec.elastic.batch == spec::BatchMode::adaptive;
   const bool have_own_gpus = std::ranges::all_of(devices, &Device::is_gpu) &&
                              std::set<Device>(devices.begin(), devices.end()).size() == devices.size();
-  if (!is_automatic || are_measured || !have_own_gpus) return SumOverHosts::by_couriers;
+  if (!is_automatic || !have_own_gpus) return SumOverHosts::by_couriers;
   return spec.network.secrecy == spec::Secrecy::control ? SumOverHosts::by_gpus : SumOverHosts::in_secret;
 }
 
