@@ -94,6 +94,16 @@ static void square_roots(float* roots, const float* values, size_t n) {
   for_vectors(0, n, [&](size_t i, auto part) { part.write(roots + i, square_root(part.read(values + i))); });
 }
 
+// Whether a gradient of +0 leaves the parameter as it is, whatever the root.
+template <typename Rule>
+static inline bool rests_on_zeros(const Rule& rule, float gradient_factor) {
+  if constexpr (requires { rule.rests_on_zeros; }) {
+    return rule.rests_on_zeros && gradient_factor > 0 && gradient_factor <= __FLT_MAX__;
+  } else {
+    return false;
+  }
+}
+
 // Whether all bits of the gradients are 0, and no radicand is negative or NaN.
 static bool is_at_rest(const float* gradient, const float* radicand, size_t n) {
   constexpr uint32_t infinity = 0x7f800000;
@@ -131,12 +141,7 @@ static void take_roots_in_motion(SquareRoots take_roots, float* roots, const flo
 template <bool past_caches, typename Rule>
 static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots take_roots, const OptimizerPiece& piece) {
   const Floats factor = broadcast(piece.gradient_factor);
-  bool rests_on_zeros = piece.gradient_factor > 0 && piece.gradient_factor <= __FLT_MAX__;
-  if constexpr (requires { rule.rests_on_zeros; }) {
-    rests_on_zeros &= rule.rests_on_zeros;
-  } else {
-    rests_on_zeros = false;
-  }
+  const bool rests = rests_on_zeros(rule, piece.gradient_factor);
   OptimizerDigest digest = {};
   Evidence evidence = {};
   for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
@@ -175,7 +180,7 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
     });
     const float* radicands = roots;
     if constexpr (!own_radicands) radicands = early[Rule::root_of_slot];
-    if (rests_on_zeros) {
+    if (rests) {
       take_roots_in_motion(take_roots, roots, radicands, piece.gradient + begin, end - begin);
     } else {
       take_roots(roots, radicands, end - begin);

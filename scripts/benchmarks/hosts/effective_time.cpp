@@ -353,7 +353,7 @@ class Job {
       share.ests = std::max<int64_t>(1, static_cast<int64_t>(pace / slowness(share.device) + 1e-9));
       left -= *share.ests;
     }
-    for (size_t i = 0; left < 0; i = (i + 1) % shares.size()) {  // one device after another hosts one EST less
+    for (size_t i = 0; left < 0; i = (i + 1) % shares.size()) {  // the first devices host one EST less, each in turn
       if (*shares[i].ests > 1) --*shares[i].ests, ++left;
     }
     return shares;

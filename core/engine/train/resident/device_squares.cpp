@@ -17,9 +17,8 @@ void DeviceSquares::expect_parts(size_t parts) {
 
 void DeviceSquares::begin_step() {
   if (!norms_.defined()) return;
-  pending_.clear();
-  pending_gradients_.clear();
-  pending_elements_ = parts_ = 0;
+  forget_pending();
+  parts_ = 0;
   norms_.zero_();
 }
 
@@ -36,6 +35,10 @@ void DeviceSquares::add_est(size_t arrival, size_t parameter, const at::Tensor& 
 void DeviceSquares::flush() {
   if (pending_.empty()) return;
   place_.device.queue()->updates->norms(pending_, *place_.device.queue());
+  forget_pending();
+}
+
+void DeviceSquares::forget_pending() {
   pending_.clear();
   pending_gradients_.clear();
   pending_elements_ = 0;

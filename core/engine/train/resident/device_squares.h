@@ -33,6 +33,7 @@ class DeviceSquares {
   double of_mean() const { return of_mean_; }
 
  private:
+  void forget_pending();
   void take(const float* norms);
 
   Workplace& place_;

@@ -234,6 +234,7 @@ bool ResidentCarrier::begin_step(Step step) {
   step_ = step;
   sums_.forget();
   device_squares_.begin_step();
+  squares_.begin_step();
   optimizer_.begin_step(step);
   return true;
 }
@@ -267,7 +268,6 @@ void ResidentCarrier::keep_buffers() {
 
 bool ResidentCarrier::commit() {
   const Step next = step_.next();
-  squares_.begin_step();
   squares_.add(device_squares_.of_ests(), device_squares_.of_mean());
   squares_.end_step();
   keep_schedule(job_, place_.memory, step_, place_.host_state(step_), place_.host_state(next));

@@ -30,13 +30,20 @@ bool looks_up_few_rows(const GradientFactors& factors, int64_t rows) {
 
 }  // namespace
 
-TableGradients::TableGradients(const std::vector<torch::Tensor>& parameters) {
+TableGradients::TableGradients(const std::vector<torch::Tensor>& parameters) : parameters_(parameters) {
+  std::vector<size_t> tables;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!may_be_table(parameters[i])) continue;
-    tables_.push_back(i);
-    tensors_.push_back(parameters[i]);
+    if (may_be_table(parameters[i])) tables.push_back(i);
   }
-  if (!tables_.empty()) watch_.emplace(tensors_);
+  look_at(std::move(tables));
+}
+
+void TableGradients::look_at(std::vector<size_t> tables) {
+  tables_ = std::move(tables);
+  watch_.reset();
+  std::vector<torch::Tensor> tensors;
+  for (const size_t table : tables_) tensors.push_back(parameters_[table]);
+  if (!tensors.empty()) watch_.emplace(tensors);
 }
 
 TableGradients::Pass::~Pass() {
@@ -46,24 +53,20 @@ TableGradients::Pass::~Pass() {
 TableGradients::Pass TableGradients::begin_pass(const torch::Tensor& loss, const FactorWatch::See& take) {
   Pass pass;
   if (is_idle()) return pass;
-  std::vector<size_t> tables;
-  std::vector<torch::Tensor> tensors;
-  for (FactorWatch::Use& use : watch_->uses(loss)) {
-    if (use.factors.form != comm::FactorForm::embedding) continue;
-    const size_t parameter = tables_[use.parameter];
-    tables.push_back(parameter);
-    tensors.push_back(tensors_[use.parameter]);
-    if (!looks_up_few_rows(use.factors, tensors.back().size(0))) continue;
+  std::vector<FactorWatch::Use> uses = watch_->uses(loss);
+  std::erase_if(uses, [](const FactorWatch::Use& use) { return use.factors.form != comm::FactorForm::embedding; });
+  for (FactorWatch::Use& use : uses) use.parameter = tables_[use.parameter];
+  if (std::exchange(is_first_, false)) {
+    std::vector<size_t> tables;
+    for (const FactorWatch::Use& use : uses) tables.push_back(use.parameter);
+    look_at(std::move(tables));
+  }
+  for (FactorWatch::Use& use : uses) {
+    if (!looks_up_few_rows(use.factors, parameters_[use.parameter].size(0))) continue;
     // The node computes no gradient for an edge that leads nowhere.
     torch::autograd::Edge& edge = use.node->next_edges()[use.output];
     pass.cuts_.push_back({&edge, std::exchange(edge, {})});
-    FactorWatch::see(std::move(use),
-                     [take, parameter](size_t, const GradientFactors& factors) { take(parameter, factors); });
-  }
-  if (std::exchange(is_first_, false)) {
-    tables_ = std::move(tables);
-    tensors_ = std::move(tensors);
-    if (!tables_.empty()) watch_.emplace(tensors_);
+    FactorWatch::see(std::move(use), take);
   }
   return pass;
 }
@@ -75,50 +78,54 @@ bool TableSums::can_fold(const Fold& fold) const {
   return true;
 }
 
-void TableSums::fold(const Fold& fold, const GradientFactors& gradient, int64_t rows, int64_t width) {
-  std::vector<int32_t>& places = places_[fold.parameter];
-  places.resize(static_cast<size_t>(rows));
-  const auto place_of = [&](int64_t row) -> int32_t& { return places[static_cast<size_t>(row)]; };
-
-  // The gradient of a smaller table, which has the rows looked up alone: each row is the same sum.
+// The gradient of a smaller table, which has the rows looked up alone: each row is the same sum.
+TableSums::RowValues TableSums::rows_of(const GradientFactors& gradient, Places& places) {
+  RowValues found;
   const torch::Tensor indices = gradient.right.to(torch::kLong).contiguous();
   torch::Tensor compact = torch::empty_like(indices);
   const int64_t* const looked_up = indices.const_data_ptr<int64_t>();
-  Rows touched;
   for (int64_t i = 0; i < indices.numel(); ++i) {
-    int32_t& place = place_of(looked_up[i]);
+    int32_t& place = places[static_cast<size_t>(looked_up[i])];
     if (place == 0) {
-      touched.push_back(looked_up[i]);
-      place = static_cast<int32_t>(touched.size());
+      found.rows.push_back(looked_up[i]);
+      place = static_cast<int32_t>(found.rows.size());
     }
     compact.mutable_data_ptr<int64_t>()[i] = place - 1;
   }
-  const int64_t padding = gradient.padding < 0 || gradient.padding >= rows ? -1 : place_of(gradient.padding) - 1;
-  const torch::Tensor values = at::embedding_dense_backward(
-      gradient.left, compact, static_cast<int64_t>(touched.size()), padding, /*scale_grad_by_freq=*/false);
+  const bool has_padding = gradient.padding >= 0 && gradient.padding < std::ssize(places);
+  const int64_t padding = has_padding ? places[static_cast<size_t>(gradient.padding)] - 1 : -1;
+  found.values = at::embedding_dense_backward(gradient.left, compact, std::ssize(found.rows), padding,
+                                              /*scale_grad_by_freq=*/false);
+  return found;
+}
 
-  const size_t bytes_of_row = static_cast<size_t>(width) * sizeof(float);
-  auto& of_target = touched_[fold.target];
-  if (const auto before = of_target.find(fold.parameter); !fold.sums.empty()) {
-    // The first of the sums, which is in the place of the result.
-  } else if (before == of_target.end()) {
-    std::memset(fold.out, 0, static_cast<size_t>(rows) * bytes_of_row);
-  } else {
-    for (const int64_t row : before->second) std::memset(fold.out + row * width, 0, bytes_of_row);
-  }
+// Fills the sum of a table with zeros: all rows, if none is known, else the rows that may differ from zero.
+void TableSums::clear(const Fold& fold, int64_t rows, int64_t width) {
+  const auto clear_rows = [&](int64_t row, int64_t count) {
+    std::memset(fold.out + row * width, 0, static_cast<size_t>(count * width) * sizeof(float));
+  };
+  const auto known = touched_[fold.target].find(fold.parameter);
+  if (known == touched_[fold.target].end()) return clear_rows(0, rows);
+  for (const int64_t row : known->second) clear_rows(row, 1);
+}
+
+void TableSums::fold(const Fold& fold, const GradientFactors& gradient, int64_t rows, int64_t width) {
+  Places& places = places_[fold.parameter];
+  places.resize(static_cast<size_t>(rows));
+  auto [touched, values] = rows_of(gradient, places);
+  if (fold.sums.empty()) clear(fold, rows, width);
   for (size_t i = 0; i < fold.sums.size(); ++i) {
     for (const int64_t row : touched_[fold.target + i].at(fold.parameter)) {
-      if (place_of(row) != 0) continue;
-      place_of(row) = -1;
+      if (places[static_cast<size_t>(row)] != 0) continue;
+      places[static_cast<size_t>(row)] = -1;
       touched.push_back(row);
     }
   }
-  of_target.erase(fold.parameter);
 
   const std::vector<float> zeros(static_cast<size_t>(width), 0.0f);
   std::array<const float*, comm::kDeepestStack> operands;
   for (const int64_t row : touched) {
-    const int32_t place = std::exchange(place_of(row), 0);
+    const int32_t place = std::exchange(places[static_cast<size_t>(row)], 0);
     const float* const own = place > 0 ? values.const_data_ptr<float>() + (place - 1) * width : zeros.data();
     float* const out = fold.out + row * width;
     if (fold.sums.empty()) {
@@ -128,7 +135,7 @@ void TableSums::fold(const Fold& fold, const GradientFactors& gradient, int64_t 
     for (size_t i = 0; i < fold.sums.size(); ++i) operands[i] = fold.sums[i] + row * width;
     kernels::fold_scaled(out, operands.data(), fold.sums.size(), own, fold.factor, static_cast<size_t>(width));
   }
-  of_target.emplace(fold.parameter, std::move(touched));
+  touched_[fold.target][fold.parameter] = std::move(touched);
 }
 
 }  // namespace estrain::train

@@ -23,7 +23,7 @@ class TableGradients {
   explicit TableGradients(const std::vector<torch::Tensor>& parameters);
 
   // No later pass has gradients of tables by rows.
-  bool is_idle() const { return tables_.empty(); }
+  bool is_idle() const { return !watch_; }
 
   // Before the backward pass of `loss`: the pass will call `take` for each table of which the mini-batch has looked up
   // few rows, instead of computing the gradient. The graph is as it was once the Pass is gone. `parameter`: as in the
@@ -46,9 +46,11 @@ class TableGradients {
   [[nodiscard]] Pass begin_pass(const torch::Tensor& loss, const FactorWatch::See& take);
 
  private:
-  std::vector<torch::Tensor> tensors_;  // [place in tables_]
-  std::vector<size_t> tables_;          // parameters
-  std::optional<FactorWatch> watch_;    // of tensors_
+  void look_at(std::vector<size_t> tables);
+
+  const std::vector<torch::Tensor> parameters_;
+  std::vector<size_t> tables_;        // parameters
+  std::optional<FactorWatch> watch_;  // of tables_; nothing: there are none
   bool is_first_ = true;
 };
 
@@ -77,9 +79,18 @@ class TableSums {
 
  private:
   using Rows = std::vector<int64_t>;
+  using Places = std::vector<int32_t>;  // [row]
+  struct RowValues {
+    Rows rows;             // each once
+    torch::Tensor values;  // float32 [row, width]
+  };
 
-  std::vector<std::unordered_map<size_t, Rows>> touched_;    // [slot][parameter]: all other rows are zeros
-  std::unordered_map<size_t, std::vector<int32_t>> places_;  // [parameter][row]: 0 between two folds
+  // Leaves the place of each row in `places`, counted from 1.
+  static RowValues rows_of(const GradientFactors& gradient, Places& places);
+  void clear(const Fold& fold, int64_t rows, int64_t width);
+
+  std::vector<std::unordered_map<size_t, Rows>> touched_;  // [slot][parameter]: all other rows are zeros
+  std::unordered_map<size_t, Places> places_;              // [parameter]: zeros between two folds
 };
 
 }  // namespace estrain::train

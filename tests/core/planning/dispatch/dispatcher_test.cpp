@@ -254,10 +254,7 @@ TEST_CASE("a job is held for as long as it has devices, however many; its device
 // All policies for real jobs, and options that change a policy into another one. Searches are short.
 std::vector<std::string> policies_to_try() {
   std::vector<std::string> all = {"estrain:batch=free", "estrain:deadlines=first"};
-  for (const std::string& name : scheduling::policies_for_real_jobs()) {
-    const bool searches = name == "pollux" || name == "ones";
-    all.push_back(name + (searches ? ":population=8:generations=3" : ""));
-  }
+  for (const std::string& name : scheduling::policies_for_real_jobs()) all.push_back(with_short_searches(name));
   return all;
 }
 
@@ -286,12 +283,12 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
                        .speeds = {{"cpu:sse", 1}, {"cpu:avx2", 2}, {"cpu:avx512", 4}},
                        .has_profiles = seed % 2 == 0});
       if (seed % 3 != 0) world.tell(MemoryKnown{"", 8});
-      std::vector<std::string> there = devices_for(policy), away;
-      world.tell(DevicesAdded{there});
-      ClientId client = 0;
-      for (int event = 0; event < 40; ++event) {
+      const std::vector<std::string> devices = devices_for(policy);
+      world.tell(DevicesAdded{devices});
+      Disturbances disturbances(world, devices, below);
+      for (int i = 0; i < 40; ++i) {
         world.run(static_cast<double>(below(60)) / 10);
-        switch (below(6)) {
+        switch (const int64_t event = below(6)) {
           case 0:
           case 1: {
             Request request;
@@ -310,29 +307,11 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
             world.submit(1 + below(8), 20 + below(300), 0.02 + 0.01 * static_cast<double>(below(10)), request);
             break;
           }
-          case 2:
-            for (int64_t count = 1 + below(2); count > 0 && !there.empty(); --count) {
-              std::swap(there[static_cast<size_t>(below(there.size()))], there.back());
-              away.push_back(there.back());
-              there.pop_back();
-              world.take({away.back()}, 2, ++client);
-            }
-            world.run(2.2);
-            break;
-          case 3:
-            if (away.empty()) break;
-            world.lend({away.back()});
-            there.push_back(away.back());
-            away.pop_back();
-            break;
-          case 4:
-            world.restart_daemon();
-            break;
           default:
-            if (below(4) == 0) world.reboot();
+            disturbances.happen(event);
         }
       }
-      if (!away.empty()) world.lend(away);
+      disturbances.end();
       world.run_out();
       for (const auto& [id, changes] : world.batches) {
         REQUIRE(policy_changes_batches(policy));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -698,6 +699,53 @@ class FakeWorld {
   std::map<JobId, Pending> requests_;
   std::map<JobId, double> unheard_;  // cost of changes that no daemon has heard of
   std::map<ClientId, double> promised_;
+};
+
+inline std::string with_short_searches(const std::string& policy) {
+  const bool searches = policy == "pollux" || policy == "ones";
+  return policy + (searches ? ":population=8:generations=3" : "");
+}
+
+// What happens to a pool at random: others take devices for a while, the daemon and the host are restarted.
+class Disturbances {
+ public:
+  // `below`: draws a number.
+  Disturbances(FakeWorld& world, std::vector<std::string> devices, std::function<int64_t(uint64_t)> below)
+      : world_(world), there_(std::move(devices)), below_(std::move(below)) {}
+
+  // 2: devices are taken; 3: one comes back; 4: the daemon is restarted; else now and then the host is.
+  void happen(int64_t event) {
+    if (event == 2) return take();
+    if (event == 3) return lend_last();
+    if (event == 4) return world_.restart_daemon();
+    if (below_(4) == 0) world_.reboot();
+  }
+  // All devices come back.
+  void end() {
+    if (!away_.empty()) world_.lend(away_);
+  }
+
+ private:
+  void take() {
+    for (int64_t count = 1 + below_(2); count > 0 && !there_.empty(); --count) {
+      std::swap(there_[static_cast<size_t>(below_(there_.size()))], there_.back());
+      away_.push_back(there_.back());
+      there_.pop_back();
+      world_.take({away_.back()}, 2, ++client_);
+    }
+    world_.run(2.2);
+  }
+  void lend_last() {
+    if (away_.empty()) return;
+    world_.lend({away_.back()});
+    there_.push_back(away_.back());
+    away_.pop_back();
+  }
+
+  FakeWorld& world_;
+  std::vector<std::string> there_, away_;
+  const std::function<int64_t(uint64_t)> below_;
+  ClientId client_ = 0;
 };
 
 }  // namespace estrain::dispatch

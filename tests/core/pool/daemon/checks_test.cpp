@@ -12,8 +12,8 @@
 namespace estrain::pool {
 namespace {
 
-// This test program, run as `estrain check SPEC …`: says what stands in the spec, and fails if that says so. "GPU_GB"
-// there stands for the value of --gpu-memory, or 0.
+// This test program, run as `estrain check SPEC …`, prints the text of the spec, and fails if the text asks for a
+// failure. "GPU_GB" in the text stands for the value of --gpu-memory, or 0.
 [[gnu::constructor]] void act_as_check(int argc, char** argv, char**) {
   if (argc < 3 || std::string_view(argv[1]) != "check") return;
   std::string answer = bytes_of(argv[2]);

@@ -139,8 +139,8 @@ TEST_CASE("a network without tables is looked through once") {
 
 constexpr int64_t kOfNobody = kLarge - 1;  // no EST looks this row up
 
-// The rows that an EST looks up in a step: some are other ESTs', too. In one step an EST looks up so many that its
-// gradient is a whole one.
+// The rows that an EST looks up in a step: some are other ESTs', too. In one step an EST looks up too
+// many rows for a gradient by rows.
 torch::Tensor rows_of_est(int64_t rank, int64_t step) {
   const int64_t count = rank + 1 == step ? kLarge / 4 + 1 : 40;
   return torch::arange(count) * (rank + 2) % (kOfNobody - 1000) + step * 50;

@@ -219,7 +219,7 @@ struct MeantForGpus {
     state.jobs[1].home = "a";
     state.jobs[1].memory.gpus = in_bytes(needs);
   }
-  // Returns the number of GPUs that job 1 gets where the policy means so many for it, and `others` for job 2.
+  // The policy means `meant` GPUs for job 1 and `others` for job 2. Returns the number that job 1 gets.
   int64_t fitted(int64_t meant, int64_t others = 0) {
     state.jobs[1].target = {{"a/cuda", meant}};
     state.jobs[2].target = others > 0 ? Target{{"a/cuda", others}} : Target();
@@ -262,8 +262,7 @@ TEST_CASE("the GPU of a host with least memory counts, of those that are the poo
 // Random jobs on two hosts' GPUs of different memory, takes, returns, faults, hangs, lost daemons and wrong estimates.
 TEST_CASE("whatever happens, no job goes on with GPUs that do not hold it, and every job ends") {
   for (const std::string& name : scheduling::policies_for_real_jobs()) {
-    const bool searches = name == "pollux" || name == "ones";
-    const std::string policy = name + (searches ? ":population=8:generations=3" : "");
+    const std::string policy = with_short_searches(name);
     for (uint64_t seed = 1; seed <= testing::rounds(3, 12); ++seed) {
       CAPTURE(policy);
       CAPTURE(seed);
@@ -273,12 +272,12 @@ TEST_CASE("whatever happens, no job goes on with GPUs that do not hold it, and e
       if (seed % 2 == 0) options.memory = {{"", 64 * kGiB}, {"g", 64 * kGiB}};
       const Gpus gpus = {{"cuda:0", 16}, {"cuda:1", 16}, {"g/cuda:0", 24}, {"g/cuda:1", 24}, {"g/cuda:2", 24}};
       FakeWorld world = world_of(policy, gpus, options);
-      std::vector<std::string> there, away;
-      for (const auto& [gpu, gib] : gpus) there.push_back(gpu);
-      ClientId client = 0;
-      for (int event = 0; event < 40; ++event) {
+      std::vector<std::string> devices;
+      for (const auto& [gpu, gib] : gpus) devices.push_back(gpu);
+      Disturbances disturbances(world, devices, below);
+      for (int i = 0; i < 40; ++i) {
         world.run(static_cast<double>(below(60)) / 10);
-        switch (below(6)) {
+        switch (const int64_t event = below(6)) {
           case 0:
           case 1: {
             Request request;
@@ -301,29 +300,11 @@ TEST_CASE("whatever happens, no job goes on with GPUs that do not hold it, and e
             world.submit(ests, 20 + below(300), 0.02 + 0.01 * static_cast<double>(below(10)), request);
             break;
           }
-          case 2:
-            for (int64_t count = 1 + below(2); count > 0 && !there.empty(); --count) {
-              std::swap(there[static_cast<size_t>(below(there.size()))], there.back());
-              away.push_back(there.back());
-              there.pop_back();
-              world.take({away.back()}, 2, ++client);
-            }
-            world.run(2.2);
-            break;
-          case 3:
-            if (away.empty()) break;
-            world.lend({away.back()});
-            there.push_back(away.back());
-            away.pop_back();
-            break;
-          case 4:
-            world.restart_daemon();
-            break;
           default:
-            if (below(4) == 0) world.reboot();
+            disturbances.happen(event);
         }
       }
-      if (!away.empty()) world.lend(away);
+      disturbances.end();
       world.run_out();
     }
   }
