@@ -283,6 +283,19 @@ kernels::OptimizerDigest Optimizer::update(size_t parameter, int64_t updates_bef
                     settings(groups_.settings(parameter), updates_before, lr));
 }
 
+bool Optimizer::rests_on_zeros(size_t parameter, int64_t updates_before, double lr) const {
+  const auto rests = [](const auto& chosen) {
+    using Chosen = std::decay_t<decltype(chosen)>;
+    if constexpr (std::is_same_v<Chosen, kernels::Sgd>) return chosen.momentum == 0 && chosen.weight_decay == 0;
+    // The first update sets the slot; later, the root of a slot of 0 is not divided by.
+    if constexpr (std::is_same_v<Chosen, kernels::Adagrad>)
+      return chosen.step > 1 && chosen.weight_decay == 0 && static_cast<float>(chosen.eps) > 0;
+    return false;
+  };
+  // With a rate out of float's range, a gradient of zero gives NaN.
+  return lr >= 0 && lr < 1e30 && std::visit(rests, settings(groups_.settings(parameter), updates_before, lr));
+}
+
 void Optimizer::update_on_device(size_t group, int64_t updates_before, double lr,
                                  std::span<const kernels::UpdatePiece> pieces, const float* gradient_factor,
                                  const kernels::DeviceQueue& queue) const {

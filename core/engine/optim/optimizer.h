@@ -101,6 +101,8 @@ class Optimizer {
   // group.
   kernels::OptimizerDigest update(size_t parameter, int64_t updates_before, double lr,
                                   const kernels::OptimizerPiece& piece) const;
+  // Returns whether such an update leaves parameter and slots as they are where the gradient is +0 and all are finite.
+  bool rests_on_zeros(size_t parameter, int64_t updates_before, double lr) const;
   // Updates in a device's memory, in the device's queue, with IEEE square roots and fused multiply-adds, for pieces of
   // parameters with the same `group` and number of earlier updates. gradient_factor: kernels/device_updates.h.
   void update_on_device(size_t group, int64_t updates_before, double lr, std::span<const kernels::UpdatePiece> pieces,

@@ -109,6 +109,8 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.record_bytes = record_bytes(plan.ests, plan.digests);
   h.ring_records = static_cast<uint64_t>(plan.ring_records);
   h.norms = regions.take(static_cast<uint64_t>(plan.parameters) * sizeof(float));
+  h.row_mark_words = plan.row_mark_words;
+  h.row_marks = regions.take(static_cast<uint64_t>(plan.ests) * 2 * plan.row_mark_words * sizeof(uint64_t));
   h.pulses = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(WorkerPulse));
   h.folded = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(FoldedWord));
   h.ring = regions.take(h.record_bytes * h.ring_records);
@@ -153,6 +155,11 @@ std::string_view JobMemory::manifest() const {
 
 std::byte* JobMemory::state_of(Step step) const {
   return memory_.at<std::byte>(words().state + static_cast<uint64_t>(step.value & 1) * words().state_bytes);
+}
+
+uint64_t* JobMemory::row_marks(WorkerRank worker, Step step) const {
+  const uint64_t number = static_cast<uint64_t>(worker.value) * 2 + static_cast<uint64_t>(step.value & 1);
+  return memory_.at<uint64_t>(words().row_marks) + number * words().row_mark_words;
 }
 
 WorkerPulse& JobMemory::pulse(WorkerRank worker) const { return memory_.at<WorkerPulse>(words().pulses)[worker.value]; }

@@ -1,8 +1,8 @@
 #pragma once
 // The shared memory of a job on one host: one memfd, created by the launcher, mapped by workers and the scribe.
 //
-//   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | pulses | folded |
-//   record ring | evaluation results | digests of audits
+//   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | row marks | pulses |
+//   folded | record ring | evaluation results | digests of audits
 //
 // The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; a word makes the new copy the state
 // (commit_word.h). A worker may therefore be killed at any instruction and the last committed step stays whole, and a
@@ -155,6 +155,7 @@ struct MemoryPlan {
   uint64_t gradient_bytes = 0;  // of one slot
   int64_t ests = 0;             // N
   int64_t parameters = 0;       // tensors with gradients
+  uint64_t row_mark_words = 0;  // of a worker's marks of a step's gradients (JobMemory::row_marks())
   int64_t digests = 0;          // per step record
   int64_t evaluation_samples = 0;
   int64_t evaluation_columns = 0;  // further numbers of each sample
@@ -217,6 +218,9 @@ class JobMemory {
   int64_t ests() const { return words().ests; }
   std::byte* state_of(Step step) const;
   GradientSlots gradients() { return {memory_, words()}; }
+  // Returns a worker's marks of the gradients of the step after `step` [MemoryPlan::row_mark_words]; the marks of two
+  // steps before are overwritten (engine/train/shared/row_marks.h).
+  uint64_t* row_marks(WorkerRank worker, Step step) const;
   EvaluationResults evaluation() const;
 
  private:

@@ -143,6 +143,7 @@ comm::MemoryPlan TrainingJob::memory_plan() const {
   plan.gradient_bytes = places_.model.parameters_bytes();
   plan.ests = spec_.job.ests;
   plan.parameters = static_cast<int64_t>(places_.model.num_parameters());
+  plan.row_mark_words = places_.model.row_mark_words();
   plan.digests = static_cast<int64_t>(manifest_.words_of_record());
   plan.evaluation_samples = samples_.evaluated();
   plan.evaluation_columns = static_cast<int64_t>(metrics_of(spec_).columns());

@@ -14,9 +14,10 @@ comm::FinishPlan sum_of_hosts() { return {.sources = {{WorkerRank(0), 0}}, .prog
 }  // namespace
 
 GradientStore::GradientStore(const ModelPlaces& places, const GradientSum& sum, comm::JobMemory& memory,
-                             const StageOrder& order)
+                             const StageOrder& order, RowMarks& marks)
     : places_(places),
       memory_(memory),
+      marks_(marks),
       fold_(sum.fold(order.own())),
       finish_(order.beyond ? sum_of_hosts() : sum.finish(order.ranges)),
       tables_(static_cast<size_t>(fold_.buffers)),
@@ -39,6 +40,7 @@ void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient
   const auto [depth, merges] = fold_.arrivals[arrival];
   const int64_t target = own_first_slot_ + depth - merges;
   tables_.forget(static_cast<size_t>(depth - merges), parameter);
+  if (gradient != nullptr) marks_.mark_all(parameter);
   std::array<est::Partial, comm::kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter, 0);
   float* out = memory_.gradients()[target].values + places_.gradient_offset(parameter);
@@ -64,6 +66,7 @@ void GradientStore::fold_table(size_t arrival, size_t parameter, const GradientF
   }
   if (!are_present || !tables_.can_fold(fold))
     return this->fold(arrival, parameter, gradient_of(gradient, sizes).const_data_ptr<float>());
+  marks_.mark(parameter, gradient.right);
   tables_.fold(fold, gradient, sizes[0], sizes[1]);
   slot.presence[parameter] = 1;
 }

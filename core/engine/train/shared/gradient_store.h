@@ -8,6 +8,7 @@
 #include "core/engine/est/fold.h"
 #include "core/engine/train/job/job.h"
 #include "core/engine/train/job/stage_order.h"
+#include "core/engine/train/shared/row_marks.h"
 #include "core/engine/train/shared/table_gradients.h"
 #include "core/engine/train/state/model_places.h"
 #include "core/state/comm/job_memory.h"
@@ -16,7 +17,9 @@ namespace estrain::train {
 
 class GradientStore {
  public:
-  GradientStore(const ModelPlaces& places, const GradientSum& sum, comm::JobMemory& memory, const StageOrder& order);
+  // `marks`: of this worker.
+  GradientStore(const ModelPlaces& places, const GradientSum& sum, comm::JobMemory& memory, const StageOrder& order,
+                RowMarks& marks);
 
   int64_t slots() const { return slots_; }
   float factor() const { return factor_; }  // 1/N: multiplies every EST's gradient before the addition
@@ -45,6 +48,7 @@ class GradientStore {
 
   const ModelPlaces& places_;
   comm::JobMemory& memory_;
+  RowMarks& marks_;
   comm::FoldPlan fold_;
   comm::FinishPlan finish_;
   std::vector<int64_t> source_slots_;  // slot of each source of finish_

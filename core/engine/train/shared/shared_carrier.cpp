@@ -136,10 +136,11 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
       own_(order.own()),
       stands_in_(stands_in),
       has_other_hosts_(order.beyond.has_value()),
-      gradients_(place.job.places().model, place.job.gradient_sum(), place.memory, order),
+      marks_(place.job.places().model, place.memory, order),
+      gradients_(place.job.places().model, place.job.gradient_sum(), place.memory, order, marks_),
       squares_(place.job.spec(), place.memory.pulse(order.rank())),
       on_devices_(std::move(on_devices)),
-      updater_(place.job, place.memory, gradients_, squares_, order),
+      updater_(place.job, place.memory, gradients_, squares_, marks_, order),
       commit_(place, order),
       pulse_(place.memory.pulse(order.rank())),
       gathered_(place.memory.meetings().gathered(), place.memory, order),
@@ -159,6 +160,7 @@ bool SharedCarrier::carries_on() const { return !stands_in_ || place_.memory.com
 bool SharedCarrier::begin_step(Step step) {
   step_ = step;
   if (!wait_writable()) return false;
+  begin_marks();
   updater_.begin_step(step);
   if (updater_.leaves_whole_sums()) gradients_.note_whole_sums();
   squares_.begin_step();
@@ -166,6 +168,13 @@ bool SharedCarrier::begin_step(Step step) {
   if (factors_) factors_->begin_step(step);
   if (on_devices_) on_devices_->begin_step();
   return true;
+}
+
+// What other hosts add to a sum is not marked.
+void SharedCarrier::begin_marks() {
+  marks_.begin_step(step_);
+  if (!has_other_hosts_) return;
+  for (size_t i = 0; i < place_.job.places().model.num_parameters(); ++i) marks_.mark_all(i);
 }
 
 bool SharedCarrier::wait_writable() {

@@ -17,6 +17,7 @@
 #include "core/engine/train/job/meeting.h"
 #include "core/engine/train/shared/factored_sums.h"
 #include "core/engine/train/shared/gradient_store.h"
+#include "core/engine/train/shared/row_marks.h"
 #include "core/engine/train/shared/table_gradients.h"
 #include "core/engine/train/shared/updater.h"
 #include "core/engine/train/state/model_places.h"
@@ -86,6 +87,7 @@ class SharedCarrier : public Carrier {
   bool commit() override;
 
  private:
+  void begin_marks();
   bool wait_writable();
   void ask_for_sums();
   bool wait_summed(size_t begin);
@@ -105,6 +107,7 @@ class SharedCarrier : public Carrier {
   const EstRange own_;
   const bool stands_in_;
   const bool has_other_hosts_;
+  RowMarks marks_;
   GradientStore gradients_;
   GradientSquares squares_;
   const std::unique_ptr<DeviceSums> on_devices_;

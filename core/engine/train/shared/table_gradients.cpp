@@ -9,19 +9,15 @@
 #include <cstring>
 #include <utility>
 
+#include "core/engine/train/state/model_places.h"
 #include "core/state/comm/sums/reduction_tree.h"
 #include "kernels/sum.h"
 
 namespace estrain::train {
 namespace {
 
-// Of smaller tables, or with more lookups for each row, whole gradients are about as fast.
-constexpr int64_t kLeastElements = int64_t{1} << 18;
+// With more lookups for each row, whole gradients are about as fast.
 constexpr int64_t kRowsForLookup = 4;
-
-bool may_be_table(const torch::Tensor& parameter) {
-  return parameter.dim() == 2 && parameter.numel() >= kLeastElements;
-}
 
 bool looks_up_few_rows(const GradientFactors& factors, int64_t rows) {
   return factors.form == comm::FactorForm::embedding && !factors.scales_by_frequency && factors.right.numel() > 0 &&
@@ -33,7 +29,7 @@ bool looks_up_few_rows(const GradientFactors& factors, int64_t rows) {
 TableGradients::TableGradients(const std::vector<torch::Tensor>& parameters) : parameters_(parameters) {
   std::vector<size_t> tables;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (may_be_table(parameters[i])) tables.push_back(i);
+    if (may_be_table(parameters[i].sizes())) tables.push_back(i);
   }
   look_at(std::move(tables));
 }

@@ -39,17 +39,26 @@ bool are_finite(const float* values, size_t n) {
 }  // namespace
 
 Updater::Updater(TrainingJob& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
-                 const StageOrder& order)
+                 RowMarks& marks, const StageOrder& order)
     : job_(job),
       places_(job.places()),
       memory_(memory),
       gradients_(gradients),
       squares_(squares),
+      marks_(marks),
       clips_(job.spec().train.clip_grad_norm > 0),
       in_hooks_(order.workers() == 1 && !clips_ && !order.beyond),
       scratch_(gradients.scratch_floats(kChunk) + kChunk),
       mean_(job.manifest().weighs ? kChunk : 0) {
   cut_pieces();
+}
+
+// Tables are cut between rows.
+size_t Updater::piece_of(size_t parameter) const {
+  const size_t rows = places_.model.table(parameter).rows;
+  if (rows == 0) return kPiece;
+  const size_t width = places_.model.elements(parameter) / rows;
+  return std::max<size_t>(1, kPiece / width) * width;
 }
 
 // Cuts from the end of the parameters, in the order in which the backward pass writes the partial sums. Sums over hosts
@@ -61,8 +70,9 @@ void Updater::cut_pieces() {
       pieces_.push_back({i, 0, elements});
       continue;
     }
-    for (size_t k = std::max<size_t>(1, (elements + kPiece - 1) / kPiece); k-- > 0;) {
-      pieces_.push_back({i, k * kPiece, std::min(kPiece, elements - k * kPiece)});
+    const size_t size = piece_of(i);
+    for (size_t k = std::max<size_t>(1, (elements + size - 1) / size); k-- > 0;) {
+      pieces_.push_back({i, k * size, std::min(size, elements - k * size)});
     }
   }
 }
@@ -72,6 +82,7 @@ void Updater::begin_step(Step step) {
   new_state_ = memory_.state_of(step.next());
   rates_ = learning_rates(job_, memory_, step, old_state_);
   record_ = memory_.ring().pending();
+  record_before_ = memory_.ring().find(step);
   factor_ = 1;
   factor_of_sum_.reset();
   is_first_ = true;
@@ -115,6 +126,27 @@ void Updater::copy_old(size_t parameter) {
   for (size_t k = 0; k < places_.optimizer.num_slots(parameter); ++k)
     std::memcpy(places_.optimizer.slot(new_state_, parameter, k), places_.optimizer.slot(old_state_, parameter, k),
                 places_.optimizer.slot_elements(parameter, k) * sizeof(float));
+}
+
+void Updater::copy_old(const ParameterPiece& piece) {
+  const auto copy = [&](const float* from, float* to) {
+    std::memcpy(to + piece.begin, from + piece.begin, piece.size * sizeof(float));
+  };
+  const size_t i = piece.parameter;
+  copy(places_.model.parameter(old_state_, i), places_.model.parameter(new_state_, i));
+  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k)
+    copy(places_.optimizer.slot(old_state_, i, k), places_.optimizer.slot(new_state_, i, k));
+}
+
+kernels::OptimizerDigest Updater::digest_of_old(const ParameterPiece& piece) const {
+  const auto digest = [&](const float* values) {
+    return kernels::digest(values + piece.begin, piece.size * sizeof(float), piece.begin);
+  };
+  kernels::OptimizerDigest digests;
+  digests.parameter = digest(places_.model.parameter(old_state_, piece.parameter));
+  for (size_t k = 0; k < places_.optimizer.num_slots(piece.parameter); ++k)
+    digests.slots[k] = digest(places_.optimizer.slot(old_state_, piece.parameter, k));
+  return digests;
 }
 
 template <typename GradientOf>
@@ -167,19 +199,30 @@ template <typename GradientOf>
 void Updater::update(const ParameterPiece& piece, GradientOf&& gradient_of) {
   const size_t i = piece.parameter;
   if (job_.optimizer().updates_whole(i)) return update_whole(i, gradient_of);
+  const bool rests = rests_on_zeros(i);
+  if (!rests) marks_.mark_all(i);
+  const bool by_rows = rests && marks_.are_few(i) && record_before_;
+  const Written written = by_rows ? update_rows(piece, gradient_of) : update_elements(piece, gradient_of);
+  if (!written.finite) comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
+  if (piece.begin == 0) places_.optimizer.count_update(old_state_, new_state_, i, written.reached);
+  record_.digests[i].fetch_add(written.digest, std::memory_order_relaxed);
+}
+
+template <typename GradientOf>
+Updater::Written Updater::update_elements(const ParameterPiece& piece, GradientOf&& gradient_of) {
+  const size_t i = piece.parameter;
   const int64_t updates_before = *places_.optimizer.updates(old_state_, i);
   const double lr = rates_[job_.optimizer().groups().group_of[i]];
-  uint64_t digest = 0;
-  bool reached = false, finite = true;
+  Written written;
   for (size_t begin = piece.begin; begin < piece.begin + piece.size; begin += kChunk) {
     const size_t n = std::min(kChunk, piece.begin + piece.size - begin);
     kernels::OptimizerPiece chunk;
     chunk.n = n;
     chunk.first_word = begin;
     chunk.gradient = gradient_of(begin, n);
-    reached = chunk.gradient != nullptr;
-    if (!reached) {
-      digest += keep_chunk(i, begin, n).combined() + average_chunk(i, begin, n);
+    written.reached = chunk.gradient != nullptr;
+    if (!written.reached) {
+      written.digest += keep_chunk(i, begin, n).combined() + average_chunk(i, begin, n);
       continue;
     }
     if (squares_.measures()) squares_.add_mean(chunk.gradient, n);
@@ -191,16 +234,42 @@ void Updater::update(const ParameterPiece& piece, GradientOf&& gradient_of) {
       chunk.slots[k] = places_.optimizer.slot(old_state_, i, k) + begin;
       chunk.new_slots[k] = places_.optimizer.slot(new_state_, i, k) + begin;
     }
-    const kernels::OptimizerDigest written = job_.optimizer().update(i, updates_before, lr, chunk);
-    digest += written.combined() + average_chunk(i, begin, n);
-    finite &= written.finite;
+    const kernels::OptimizerDigest digest = job_.optimizer().update(i, updates_before, lr, chunk);
+    written.digest += digest.combined() + average_chunk(i, begin, n);
+    written.finite &= digest.finite;
   }
-  if (!finite) comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
-  if (piece.begin == 0) places_.optimizer.count_update(old_state_, new_state_, i, reached);
-  record_.digests[i].fetch_add(digest, std::memory_order_relaxed);
+  return written;
+}
+
+bool Updater::rests_on_zeros(size_t parameter) const {
+  return !clips_ && !places_.averages.are_kept() &&
+         job_.optimizer().rests_on_zeros(parameter, *places_.optimizer.updates(old_state_, parameter),
+                                         rates_[job_.optimizer().groups().group_of[parameter]]);
+}
+
+// The digest is the old state's, without the old rows and with the new rows.
+template <typename GradientOf>
+Updater::Written Updater::update_rows(const ParameterPiece& piece, GradientOf&& gradient_of) {
+  const size_t i = piece.parameter;
+  const size_t width = places_.model.elements(i) / places_.model.table(i).rows;
+  const size_t first = piece.begin / width, end = first + piece.size / width;
+  Written written;
+  if (piece.begin == 0) written.digest = record_before_->digests[i].load(std::memory_order_relaxed);
+  written.reached = gradient_of(piece.begin, 1) != nullptr;
+  marks_.for_each_run(i, first, end, [&](size_t from, size_t to) {
+    const ParameterPiece rows{i, from * width, (to - from) * width};
+    const Written of_rows = update_elements(rows, gradient_of);
+    written.digest += of_rows.digest - digest_of_old(rows).combined();
+    written.finite &= of_rows.finite;
+  });
+  marks_.for_each_run_before(i, first, end, [&](size_t from, size_t to) {
+    copy_old({i, from * width, (to - from) * width});
+  });
+  return written;
 }
 
 void Updater::update_in_hook(size_t parameter, const float* last_gradient) {
+  if (last_gradient != nullptr) marks_.mark_all(parameter);
   update({parameter, 0, places_.model.elements(parameter)}, [&](size_t begin, size_t n) {
     return mean_of(gradients_.sum_with_last(parameter, last_gradient, begin, n, scratch_.data()), n);
   });

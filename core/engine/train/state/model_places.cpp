@@ -33,7 +33,12 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
 ModelPlaces::ModelPlaces(const model::NamedTensors& tensors, checkpoint::StateLayout& layout) {
   for (const auto& [name, tensor] : tensors.parameters) {
     const uint64_t offset = layout.append(Role::parameter, name, "", DType::f32, tensor.sizes().vec());
-    parameters_.push_back({offset, static_cast<size_t>(tensor.numel())});
+    TableRows table;
+    if (may_be_table(tensor.sizes())) {
+      table = {static_cast<size_t>(tensor.size(0)), row_mark_words_};
+      row_mark_words_ += 1 + (table.rows + 63) / 64;
+    }
+    parameters_.push_back({offset, static_cast<size_t>(tensor.numel()), table});
   }
   parameters_bytes_ = layout.bytes;
   for (const auto& [name, tensor] : tensors.buffers) {

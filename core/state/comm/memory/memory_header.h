@@ -32,7 +32,7 @@ struct MemoryHeader {
   uint64_t manifest, manifest_bytes;
   uint64_t state, state_bytes;         // bytes of each of the two copies
   uint64_t gradients, gradient_bytes;  // bytes of each of `ests` slots
-  uint64_t presence, norms, pulses, folded;
+  uint64_t presence, norms, row_marks, row_mark_words, pulses, folded;
   uint64_t ring, record_bytes, ring_records;  // bytes of a record; number of records
   uint64_t evaluation;
   uint64_t audit, audit_words;

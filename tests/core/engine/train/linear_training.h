@@ -113,6 +113,8 @@ class LinearTraining {
   }
 
   const comm::WorkerPulse& pulse(size_t w) { return workers_[w]->memory().pulse(WorkerRank(static_cast<int64_t>(w))); }
+  // The copy that the next step writes.
+  std::byte* next_state() { return workers_[0]->memory().state_of(step_.next()); }
   TrainingJob& job() { return workers_[0]->job(); }
   comm::JobMemory& memory() { return workers_[0]->memory(); }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <random>
@@ -59,9 +60,7 @@ class Rehearsal {
   std::vector<Maybe> sums(const std::vector<EstRange>& ranges) {
     std::vector<std::unique_ptr<GradientStore>> workers;
     for (size_t w = 0; w < ranges.size(); ++w) {
-      workers.push_back(std::make_unique<GradientStore>(
-          job_.places().model, job_.gradient_sum(), memory_,
-          StageOrder{WorkerRank(static_cast<int64_t>(w)), ranges, std::nullopt, false}));
+      workers.push_back(std::make_unique<GradientStore>(store_of(static_cast<int64_t>(w), ranges)));
       CHECK(workers.back()->slots() <= ests());
       for (int64_t rank = ranges[w].begin.value; rank < ranges[w].end.value; ++rank)
         fold(*workers.back(), static_cast<size_t>(rank - ranges[w].begin.value), static_cast<size_t>(rank));
@@ -73,8 +72,7 @@ class Rehearsal {
 
   // One worker that folds all but its last EST, whose gradients it receives when it sums.
   std::vector<Maybe> sums_with_last() {
-    GradientStore store(job_.places().model, job_.gradient_sum(), memory_,
-                        StageOrder{WorkerRank(0), {{VirtualRank(0), VirtualRank(ests())}}, std::nullopt, false});
+    GradientStore store = store_of(0, {{VirtualRank(0), VirtualRank(ests())}});
     const size_t last = static_cast<size_t>(ests()) - 1;
     for (size_t est = 0; est < last; ++est) fold(store, est, est);
     return read_with(
@@ -88,8 +86,7 @@ class Rehearsal {
   // Sums written over the first source, a piece at a time, as for clipping.
   std::vector<Maybe> sums_in_place(const std::vector<EstRange>& ranges) {
     sums(ranges);
-    GradientStore store(job_.places().model, job_.gradient_sum(), memory_,
-                        StageOrder{WorkerRank(0), ranges, std::nullopt, false});
+    GradientStore store = store_of(0, ranges);
     std::vector<Maybe> all;
     for (size_t i = 0; i < parameters(); ++i) {
       const size_t elements = job_.places().model.elements(i);
@@ -108,6 +105,12 @@ class Rehearsal {
   }
 
  private:
+  GradientStore store_of(int64_t worker, const std::vector<EstRange>& ranges) {
+    const StageOrder order{WorkerRank(worker), ranges, std::nullopt, false};
+    marks_.emplace_back(job_.places().model, memory_, order);
+    return {job_.places().model, job_.gradient_sum(), memory_, order, marks_.back()};
+  }
+
   Maybe draw_gradient(size_t elements) {
     if (random_() % 5 == 0) return {};
     Values values(elements);
@@ -163,6 +166,7 @@ class Rehearsal {
   TrainingJob job_;
   UniqueFd memory_fd_ = comm::JobMemory::create();
   comm::JobMemory memory_{memory_fd_.get()};
+  std::deque<RowMarks> marks_;  // of store_of()
   std::mt19937 random_;
   std::vector<std::vector<Maybe>> gradients_;  // [EST][parameter]
 };
