@@ -13,15 +13,19 @@
 
 namespace estrain::train {
 
-FactoredSums::FactoredSums(Workplace& place, const StageOrder& order)
+FactoredSums::FactoredSums(Workplace& place, const StageOrder& order, bool may_cut, RowMarks& marks)
     : place_(place),
       memory_(place.memory),
       pulse_(place.memory.pulse(order.rank())),
       multiplied_(place.memory.meetings().multiplied(), place.memory, order),
+      marks_(marks),
+      may_cut_(may_cut),
       own_(order.own()),
       worker_(order.worker),
       first_step_(place.memory.commit().trained()),
+      workers_(order.ranges.size()),
       factor_(place.job.gradient_sum().factor()),
+      fold_of_all_(place.job.gradient_sum().fold(place.job.places().ests.all())),
       seen_(place.job.places().model.num_parameters()) {
   plan(order);
   const bool rows_vary = place.job.samples().train().shape().is_ragged();
@@ -85,23 +89,48 @@ void FactoredSums::take_choice() {
   std::vector<size_t> parameters;
   std::ranges::transform(chosen_, std::back_inserter(parameters), &Chosen::parameter);
   watch_.emplace(tensors(parameters));
+  by_factors_.assign(seen_.size(), false);
 }
 
-void FactoredSums::watch(size_t arrival, const torch::Tensor& loss) {
+bool FactoredSums::has_chosen(size_t parameter) const {
+  return std::ranges::find(chosen_, parameter, &Chosen::parameter) != chosen_.end();
+}
+
+FactorWatch::Cuts FactoredSums::watch(size_t arrival, const torch::Tensor& loss,
+                                      const std::function<void(size_t parameter)>& take) {
+  FactorWatch::Cuts cuts;
   const VirtualRank rank = rank_of(arrival);
   if (makes_offers(arrival)) {
     for (const size_t i : candidates_) places_of(i).head(rank) = {};  // no offer
     watch_->watch(loss, [this](size_t i, const GradientFactors& factors) { seen_[candidates_[i]] = factors; });
-  } else if (!chosen_.empty()) {
-    watch_->watch(loss, [this, arrival, rank](size_t i, const GradientFactors& factors) {
-      const auto& [parameter, bytes] = chosen_[i];
-      const bool fit = are_storable(factors, sizes(parameter)) && factors.rows() > 0 &&
-                       bytes_of_factors(factors.form, factors.rows(), sizes(parameter)) <= bytes;
-      if (!fit) return;  // end_pass() throws
-      put_factors(places_of(parameter), rank, factors);
-      note_written(arrival, i);
+    return cuts;
+  }
+  if (chosen_.empty()) return cuts;
+  std::fill(by_factors_.begin(), by_factors_.end(), false);
+  for (FactorWatch::Use& use : watch_->uses(loss)) {
+    const bool is_cut = may_cut_ && !place_.hooks.has_witness() && FactoredTable::takes(use.factors);
+    if (is_cut) cuts.cut(use);
+    FactorWatch::see(std::move(use), [this, arrival, is_cut, take](size_t i, const GradientFactors& factors) {
+      write(arrival, i, factors);
+      if (is_cut) take(chosen_[i].parameter);
     });
   }
+  return cuts;
+}
+
+void FactoredSums::write(size_t arrival, size_t chosen, const GradientFactors& factors) {
+  const auto& [parameter, bytes] = chosen_[chosen];
+  const bool fit = are_storable(factors, sizes(parameter)) && factors.rows() > 0 &&
+                   bytes_of_factors(factors.form, factors.rows(), sizes(parameter)) <= bytes;
+  if (!fit) return;  // end_pass() throws
+  put_factors(places_of(parameter), rank_of(arrival), factors);
+  by_factors_[parameter] = FactoredTable::takes(factors);
+  written_[arrival * chosen_.size() + chosen] = true;
+  const uint32_t before = written_in_order_;
+  while (written_in_order_ < written_.size() && written_[written_in_order_]) ++written_in_order_;
+  if (written_in_order_ == before) return;
+  memory_.sums().note_factors(worker_, written_in_order_);
+  comm::ring(place_.courier);
 }
 
 // Returns the rows of this worker's first EST in a step with a full mini-batch; 0: rows do not belong to samples.
@@ -140,12 +169,18 @@ void FactoredSums::offer(size_t parameter, const float* gradient) {
 // next product gets.
 double FactoredSums::seconds_of_product(size_t parameter, torch::Tensor memory) const {
   int64_t least = std::numeric_limits<int64_t>::max();
+  FactoredTable table(sizes(parameter), {.arrivals = {{0, 0}}, .passed_on = 1, .buffers = 1}, factor_);
   for (int repeat = 0; repeat < 2; ++repeat) {
-    memory.reset();
     const int64_t begin = monotonic_ns();
-    memory = gradient_of(factors_in(places_of(parameter), rank_of(0), sizes(parameter)), sizes(parameter));
-    const auto n = static_cast<size_t>(memory.numel());
-    est::fold({}, memory.const_data_ptr<float>(), factor_, memory.mutable_data_ptr<float>(), n);
+    const GradientFactors factors = factors_in(places_of(parameter), rank_of(0), sizes(parameter));
+    if (FactoredTable::takes(factors)) {
+      table.sum({factors}, memory.mutable_data_ptr<float>());
+    } else {
+      memory.reset();
+      memory = gradient_of(factors, sizes(parameter));
+      const auto n = static_cast<size_t>(memory.numel());
+      est::fold({}, memory.const_data_ptr<float>(), factor_, memory.mutable_data_ptr<float>(), n);
+    }
     least = std::min(least, monotonic_ns() - begin);
   }
   return static_cast<double>(least) * 1e-9;
@@ -160,28 +195,54 @@ void FactoredSums::end_pass(size_t arrival) {
       .advise("let the hosts send such gradients as sums: network.factors = \"never\"");
 }
 
-void FactoredSums::note_written(size_t arrival, size_t chosen) {
-  written_[arrival * chosen_.size() + chosen] = true;
-  const uint32_t before = written_in_order_;
-  while (written_in_order_ < written_.size() && written_[written_in_order_]) ++written_in_order_;
-  if (written_in_order_ == before) return;
-  memory_.sums().note_factors(worker_, written_in_order_);
-  comm::ring(place_.courier);
-}
-
 bool FactoredSums::sum_all() {
   if (chosen_.empty()) return true;
   if (!waiting(pulse_, comm::Activity::meeting, [this] { return memory_.sums().wait_factors(); })) return false;
+  for (size_t i = 0; i < chosen_.size(); ++i) {
+    // Always the same worker: it knows which rows it has written.
+    if (i % workers_ == static_cast<size_t>(worker_.value) && is_by_rows(chosen_[i].parameter))
+      sum_rows(chosen_[i].parameter);
+  }
   for (uint32_t next; (next = memory_.meetings().claim_factor()) < chosen_.size();) {
+    if (is_by_rows(chosen_[next].parameter)) continue;
     sum(chosen_[next].parameter);
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   }
   return multiplied_.meet();
 }
 
+bool FactoredSums::is_by_rows(size_t parameter) const {
+  const auto takes = [places = places_of(parameter)](int64_t rank) {
+    const comm::FactorHead& head = places.head(VirtualRank(rank));
+    return head.form == comm::FactorForm::embedding && head.scales_by_frequency == 0;
+  };
+  int64_t count = 0;
+  for (int64_t rank = 0; rank < memory_.ests(); ++rank) count += takes(rank) ? 1 : 0;
+  if (count != 0 && count != memory_.ests()) {
+    throw Error::make(Fault::infeasible, "the gradient of {} has factors of another form in some mini-batches",
+                      place_.job.manifest().digest_names[parameter])
+        .advise("let the hosts send such gradients as sums: network.factors = \"never\"");
+  }
+  return count != 0;
+}
+
+void FactoredSums::sum_rows(size_t parameter) {
+  std::vector<GradientFactors> of_ests;
+  for (int64_t rank = 0; rank < memory_.ests(); ++rank) {
+    of_ests.push_back(factors_in(places_of(parameter), VirtualRank(rank), sizes(parameter)));
+    marks_.mark(parameter, of_ests.back().right);
+  }
+  const comm::GradientSlot sum = memory_.gradients()[0];
+  const auto [at, is_new] = tables_.try_emplace(parameter, sizes(parameter), fold_of_all_, factor_);
+  at->second.sum(std::move(of_ests), sum.values + place_.job.places().model.gradient_offset(parameter));
+  sum.presence[parameter] = 1;
+  pulse_.beat(comm::Activity::computing, monotonic_ns());
+}
+
 void FactoredSums::sum(size_t parameter) {
   const ModelPlaces& model = place_.job.places().model;
   const size_t offset = model.gradient_offset(parameter), n = model.elements(parameter);
+  marks_.mark_all(parameter);
   struct Item {
     float* values;
     bool present;

@@ -256,6 +256,16 @@ void FactorWatch::see(Use use, See see) {
       }));
 }
 
+FactorWatch::Cuts::~Cuts() {
+  for (const Cut& cut : cuts_) *cut.edge = cut.before;
+}
+
+// The node computes no gradient for an edge that leads nowhere.
+void FactorWatch::Cuts::cut(const Use& use) {
+  torch::autograd::Edge& edge = use.node->next_edges()[use.output];
+  cuts_.push_back({&edge, std::exchange(edge, {})});
+}
+
 size_t FactorWatch::watch(const torch::Tensor& loss, const See& see) const {
   std::vector<Use> found = uses(loss);
   for (Use& use : found) FactorWatch::see(std::move(use), see);

@@ -8,6 +8,7 @@
 //   - LibTorch's embedding, dense and without a bag.
 // A parameter that is used twice, or reached through another operator (as under autocast), has none.
 
+#include <torch/csrc/autograd/edge.h>
 #include <torch/types.h>
 
 #include <cstddef>
@@ -66,6 +67,24 @@ class FactorWatch {
   using See = std::function<void(size_t parameter, const GradientFactors& factors)>;
   size_t watch(const torch::Tensor& loss, const See& see) const;
   static void see(Use use, See see);
+
+  // Gradients that a pass does not compute. The graph is as it was before once the object is gone.
+  class Cuts {
+   public:
+    Cuts() = default;
+    Cuts(Cuts&&) = default;
+    Cuts& operator=(Cuts&&) = delete;
+    ~Cuts();
+
+    void cut(const Use& use);
+
+   private:
+    struct Cut {
+      torch::autograd::Edge* edge;
+      torch::autograd::Edge before;
+    };
+    std::vector<Cut> cuts_;
+  };
 
  private:
   std::unordered_map<const torch::autograd::Node*, size_t> places_;  // by the node that accumulates the gradient

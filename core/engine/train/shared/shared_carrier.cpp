@@ -148,7 +148,7 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
       finished_(place.memory.meetings().finished(), place.memory, order) {
   if (has_other_hosts_ && !on_devices_)
     folded_.emplace(place.job.places().model, place.memory, order.worker, place.courier);
-  if (has_other_hosts_ && order.beyond->factors) factors_.emplace(place, order);
+  if (has_other_hosts_ && order.beyond->factors) factors_.emplace(place, order, !squares_.measures(), marks_);
   // Couriers write to partial sums, too, and a measurement reads whole gradients.
   const bool needs_whole_gradients = has_other_hosts_ || squares_.measures();
   if (!needs_whole_gradients && place.device.torch_device().is_cpu() && !place.job.spec().model.is_python())
@@ -160,21 +160,23 @@ bool SharedCarrier::carries_on() const { return !stands_in_ || place_.memory.com
 bool SharedCarrier::begin_step(Step step) {
   step_ = step;
   if (!wait_writable()) return false;
-  begin_marks();
   updater_.begin_step(step);
   if (updater_.leaves_whole_sums()) gradients_.note_whole_sums();
   squares_.begin_step();
   if (folded_) folded_->begin_step();
   if (factors_) factors_->begin_step(step);
+  begin_marks();
   if (on_devices_) on_devices_->begin_step();
   return true;
 }
 
-// What other hosts add to a sum is not marked.
+// Couriers do not mark what they add to a sum.
 void SharedCarrier::begin_marks() {
   marks_.begin_step(step_);
   if (!has_other_hosts_) return;
-  for (size_t i = 0; i < place_.job.places().model.num_parameters(); ++i) marks_.mark_all(i);
+  for (size_t i = 0; i < place_.job.places().model.num_parameters(); ++i) {
+    if (!factors_ || !factors_->has_chosen(i)) marks_.mark_all(i);
+  }
 }
 
 bool SharedCarrier::wait_writable() {
@@ -188,9 +190,10 @@ bool SharedCarrier::wait_writable() {
 
 est::GradientSink SharedCarrier::sink(size_t arrival) {
   est::GradientSink folds = folding_sink(arrival);
-  if (factors_ && factors_->makes_offers(arrival)) {
-    folds = [this, folds = std::move(folds)](size_t parameter, const float* gradient) {
-      factors_->offer(parameter, gradient);
+  if (factors_) {
+    folds = [this, arrival, folds = std::move(folds)](size_t parameter, const float* gradient) {
+      if (factors_->makes_offers(arrival)) factors_->offer(parameter, gradient);
+      if (factors_->reads_factors(parameter)) return note_folded(arrival, parameter);
       folds(parameter, gradient);
     };
   }
@@ -205,13 +208,15 @@ est::GradientSink SharedCarrier::folding_sink(size_t arrival) {
   const bool is_last = arrival + 1 == static_cast<size_t>(own_.size());
   if (is_last && updater_.in_hooks())
     return [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); };
-  if (is_last && folded_) {
-    return [this, arrival](size_t parameter, const float* gradient) {
-      gradients_.fold(arrival, parameter, gradient);
-      folded_->note(parameter);
-    };
-  }
-  return [this, arrival](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); };
+  return [this, arrival](size_t parameter, const float* gradient) {
+    gradients_.fold(arrival, parameter, gradient);
+    note_folded(arrival, parameter);
+  };
+}
+
+// Nothing more of this worker's comes to the parameter's sum after the last EST.
+void SharedCarrier::note_folded(size_t arrival, size_t parameter) {
+  if (folded_ && arrival + 1 == static_cast<size_t>(own_.size())) folded_->note(parameter);
 }
 
 void SharedCarrier::fold_table(size_t arrival, size_t parameter, const GradientFactors& gradient) {
@@ -221,7 +226,15 @@ void SharedCarrier::fold_table(size_t arrival, size_t parameter, const GradientF
   if (updater_.in_hooks()) updater_.update_folded(parameter);
 }
 
-TableGradients::Pass SharedCarrier::begin_table_pass(size_t arrival, const torch::Tensor& loss) {
+// Has the pass hand over factors of gradients where the sums need them. The pass computes no gradient of which the sums
+// need the factors alone.
+FactorWatch::Cuts SharedCarrier::begin_pass(size_t arrival, const torch::Tensor& loss) {
+  if (factors_) {
+    return factors_->watch(arrival, loss, [this, arrival](size_t parameter) {
+      place_.hooks.note_taken(parameter);
+      note_folded(arrival, parameter);
+    });
+  }
   if (!tables_ || tables_->is_idle() || place_.hooks.has_witness()) return {};
   return tables_->begin_pass(loss, [this, arrival](size_t parameter, const GradientFactors& gradient) {
     fold_table(arrival, parameter, gradient);
@@ -230,8 +243,7 @@ TableGradients::Pass SharedCarrier::begin_table_pass(size_t arrival, const torch
 
 void SharedCarrier::backward(size_t arrival, const torch::Tensor& loss) {
   if (!on_devices_) {
-    if (factors_) factors_->watch(arrival, loss);
-    const TableGradients::Pass by_rows = begin_table_pass(arrival, loss);
+    const FactorWatch::Cuts cuts = begin_pass(arrival, loss);
     place_.hooks.backward(loss, sink(arrival));
     if (factors_) factors_->end_pass(arrival);
     return;

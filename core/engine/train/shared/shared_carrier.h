@@ -95,7 +95,8 @@ class SharedCarrier : public Carrier {
   bool agree_with_other_hosts();
   est::GradientSink sink(size_t arrival);
   est::GradientSink folding_sink(size_t arrival);
-  TableGradients::Pass begin_table_pass(size_t arrival, const torch::Tensor& loss);
+  void note_folded(size_t arrival, size_t parameter);
+  FactorWatch::Cuts begin_pass(size_t arrival, const torch::Tensor& loss);
   void fold_table(size_t arrival, size_t parameter, const GradientFactors& gradient);
   void record_buffers(std::byte* state);
   void commit_for_all();

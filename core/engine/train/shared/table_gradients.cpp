@@ -42,12 +42,8 @@ void TableGradients::look_at(std::vector<size_t> tables) {
   if (!tensors.empty()) watch_.emplace(tensors);
 }
 
-TableGradients::Pass::~Pass() {
-  for (const Cut& cut : cuts_) *cut.edge = cut.before;
-}
-
-TableGradients::Pass TableGradients::begin_pass(const torch::Tensor& loss, const FactorWatch::See& take) {
-  Pass pass;
+FactorWatch::Cuts TableGradients::begin_pass(const torch::Tensor& loss, const FactorWatch::See& take) {
+  FactorWatch::Cuts pass;
   if (is_idle()) return pass;
   std::vector<FactorWatch::Use> uses = watch_->uses(loss);
   std::erase_if(uses, [](const FactorWatch::Use& use) { return use.factors.form != comm::FactorForm::embedding; });
@@ -59,9 +55,7 @@ TableGradients::Pass TableGradients::begin_pass(const torch::Tensor& loss, const
   }
   for (FactorWatch::Use& use : uses) {
     if (!looks_up_few_rows(use.factors, parameters_[use.parameter].size(0))) continue;
-    // The node computes no gradient for an edge that leads nowhere.
-    torch::autograd::Edge& edge = use.node->next_edges()[use.output];
-    pass.cuts_.push_back({&edge, std::exchange(edge, {})});
+    pass.cut(use);
     FactorWatch::see(std::move(use), take);
   }
   return pass;
@@ -74,20 +68,25 @@ bool TableSums::can_fold(const Fold& fold) const {
   return true;
 }
 
+torch::Tensor TableSums::places_of(const torch::Tensor& looked_up, Rows& rows, Places& places) {
+  const torch::Tensor numbers = looked_up.to(torch::kLong).contiguous();
+  torch::Tensor found = torch::empty_like(numbers);
+  const int64_t* const row = numbers.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < numbers.numel(); ++i) {
+    int32_t& place = places[static_cast<size_t>(row[i])];
+    if (place == 0) {
+      rows.push_back(row[i]);
+      place = static_cast<int32_t>(rows.size());
+    }
+    found.mutable_data_ptr<int64_t>()[i] = place - 1;
+  }
+  return found;
+}
+
 // The gradient of a smaller table, which has the rows looked up alone: each row is the same sum.
 TableSums::RowValues TableSums::rows_of(const GradientFactors& gradient, Places& places) {
   RowValues found;
-  const torch::Tensor indices = gradient.right.to(torch::kLong).contiguous();
-  torch::Tensor compact = torch::empty_like(indices);
-  const int64_t* const looked_up = indices.const_data_ptr<int64_t>();
-  for (int64_t i = 0; i < indices.numel(); ++i) {
-    int32_t& place = places[static_cast<size_t>(looked_up[i])];
-    if (place == 0) {
-      found.rows.push_back(looked_up[i]);
-      place = static_cast<int32_t>(found.rows.size());
-    }
-    compact.mutable_data_ptr<int64_t>()[i] = place - 1;
-  }
+  const torch::Tensor compact = places_of(gradient.right, found.rows, places);
   const bool has_padding = gradient.padding >= 0 && gradient.padding < std::ssize(places);
   const int64_t padding = has_padding ? places[static_cast<size_t>(gradient.padding)] - 1 : -1;
   found.values = at::embedding_dense_backward(gradient.left, compact, std::ssize(found.rows), padding,
@@ -132,6 +131,41 @@ void TableSums::fold(const Fold& fold, const GradientFactors& gradient, int64_t 
     kernels::fold_scaled(out, operands.data(), fold.sums.size(), own, fold.factor, static_cast<size_t>(width));
   }
   touched_[fold.target][fold.parameter] = std::move(touched);
+}
+
+FactoredTable::FactoredTable(at::IntArrayRef sizes, comm::FoldPlan plan, float factor)
+    : rows_(sizes[0]), width_(sizes[1]), plan_(std::move(plan)), factor_(factor), places_(static_cast<size_t>(rows_)) {}
+
+// Folds as a worker that has all ESTs, in a table of the rows looked up by any EST.
+void FactoredTable::sum(std::vector<GradientFactors> of_ests, float* out) {
+  TableSums::Rows rows;
+  for (GradientFactors& factors : of_ests) {
+    factors.right = TableSums::places_of(factors.right, rows, places_);
+    const bool has_padding = factors.padding >= 0 && factors.padding < rows_;
+    factors.padding = has_padding ? places_[static_cast<size_t>(factors.padding)] - 1 : -1;
+  }
+  for (const int64_t row : rows) places_[static_cast<size_t>(row)] = 0;
+
+  const auto slots = static_cast<size_t>(plan_.buffers);
+  std::vector<torch::Tensor> sums;
+  for (size_t slot = 0; slot < slots; ++slot) sums.push_back(torch::empty({std::ssize(rows), width_}));
+  TableSums by_rows(slots);
+  for (size_t est = 0; est < of_ests.size(); ++est) {
+    const auto [depth, merges] = plan_.arrivals[est];
+    const auto target = static_cast<size_t>(depth - merges);
+    TableSums::Fold fold{.target = target, .out = sums[target].mutable_data_ptr<float>(), .factor = factor_};
+    for (size_t i = 0; i < static_cast<size_t>(merges); ++i)
+      fold.sums.push_back(sums[target + i].const_data_ptr<float>());
+    by_rows.fold(fold, of_ests[est], std::ssize(rows), width_);
+  }
+
+  const auto bytes_of = [this](int64_t count) { return static_cast<size_t>(count * width_) * sizeof(float); };
+  if (!before_) std::memset(out, 0, bytes_of(rows_));
+  for (const int64_t row : before_.value_or(TableSums::Rows())) std::memset(out + row * width_, 0, bytes_of(1));
+  const float* const sum = sums[0].const_data_ptr<float>();
+  for (int64_t i = 0; i < std::ssize(rows); ++i)
+    std::memcpy(out + rows[static_cast<size_t>(i)] * width_, sum + i * width_, bytes_of(1));
+  before_ = std::move(rows);
 }
 
 }  // namespace estrain::train

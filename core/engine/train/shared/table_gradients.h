@@ -4,7 +4,6 @@
 // up and the gradients of the outputs (gradient_factors.h) go to the fold of the sums, which reads and writes the rows
 // looked up alone.
 
-#include <torch/csrc/autograd/edge.h>
 #include <torch/types.h>
 
 #include <cstddef>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "core/engine/train/shared/gradient_factors.h"
+#include "core/state/comm/sums/reduction_tree.h"
 
 namespace estrain::train {
 
@@ -26,24 +26,8 @@ class TableGradients {
   bool is_idle() const { return !watch_; }
 
   // Before the backward pass of `loss`: the pass will call `take` for each table of which the mini-batch has looked up
-  // few rows, instead of computing the gradient. The graph is as it was once the Pass is gone. `parameter`: as in the
-  // constructor's list.
-  class Pass {
-   public:
-    Pass() = default;
-    Pass(Pass&&) = default;
-    Pass& operator=(Pass&&) = delete;
-    ~Pass();
-
-   private:
-    friend class TableGradients;
-    struct Cut {
-      torch::autograd::Edge* edge;
-      torch::autograd::Edge before;
-    };
-    std::vector<Cut> cuts_;
-  };
-  [[nodiscard]] Pass begin_pass(const torch::Tensor& loss, const FactorWatch::See& take);
+  // few rows, instead of computing the gradient, while the result lives. `parameter`: as in the constructor's list.
+  [[nodiscard]] FactorWatch::Cuts begin_pass(const torch::Tensor& loss, const FactorWatch::See& take);
 
  private:
   void look_at(std::vector<size_t> tables);
@@ -77,9 +61,13 @@ class TableSums {
   // Reads and writes the rows that differ from zero. If no row of `out` is known, first fills `out` with zeros.
   void fold(const Fold& fold, const GradientFactors& gradient, int64_t rows, int64_t width);
 
- private:
   using Rows = std::vector<int64_t>;
   using Places = std::vector<int32_t>;  // [row]
+  // Appends the rows that have no place yet to `rows`, and returns the place of each row looked up. Leaves the places,
+  // counted from 1, in `places`.
+  static torch::Tensor places_of(const torch::Tensor& looked_up, Rows& rows, Places& places);
+
+ private:
   struct RowValues {
     Rows rows;             // each once
     torch::Tensor values;  // float32 [row, width]
@@ -91,6 +79,29 @@ class TableSums {
 
   std::vector<std::unordered_map<size_t, Rows>> touched_;  // [slot][parameter]: all other rows are zeros
   std::unordered_map<size_t, Places> places_;              // [parameter]: zeros between two folds
+};
+
+// The sum of a table's gradients over all ESTs of a job, from the factors of all ESTs.
+class FactoredTable {
+ public:
+  // Returns whether the gradient of these factors can be summed by rows.
+  static bool takes(const GradientFactors& factors) {
+    return factors.form == comm::FactorForm::embedding && !factors.scales_by_frequency;
+  }
+
+  // `sizes`: of the table. `plan`: of a worker that has all ESTs. Each gradient is multiplied by `factor`.
+  FactoredTable(at::IntArrayRef sizes, comm::FoldPlan plan, float factor);
+
+  // Leaves the sum in `out`, where the call before has left its sum: writes the rows that differ from zero, and those
+  // of the call before. The first call writes all rows. `of_ests`: [virtual rank].
+  void sum(std::vector<GradientFactors> of_ests, float* out);
+
+ private:
+  const int64_t rows_, width_;
+  const comm::FoldPlan plan_;
+  const float factor_;
+  TableSums::Places places_;  // zeros between two calls
+  std::optional<TableSums::Rows> before_;
 };
 
 }  // namespace estrain::train

@@ -74,6 +74,41 @@ TEST_CASE("sums of tables by rows have the bits of whole sums, step by step, wit
   }
 }
 
+TEST_CASE("the sum of all ESTs' tables has the bits of whole gradients, step by step") {
+  std::mt19937 random(5);
+  for (const int64_t ests : {1, 2, 3, 6, 8, 13}) {
+    CAPTURE(ests);
+    const comm::FoldPlan plan = comm::plan_fold(comm::SumOrder::tree, ests, {VirtualRank(0), VirtualRank(ests)});
+    const float factor = 1.0f / 3;
+    FactoredTable table({kRows, kWidth}, plan, factor);
+    std::vector<float> sum(kRows * kWidth, 7.0f);  // what an earlier stage has left
+    for (int step = 0; step < 4; ++step) {
+      std::vector<GradientFactors> of_ests;
+      std::vector<std::vector<float>> whole(static_cast<size_t>(plan.buffers), std::vector<float>(kRows * kWidth));
+      for (const auto& [depth, merges] : plan.arrivals) {
+        of_ests.push_back(lookups(random, 1 + static_cast<int64_t>(random() % 4)));
+        const auto target = static_cast<size_t>(depth - merges);
+        std::vector<est::Partial> left;
+        for (size_t i = 0; i < static_cast<size_t>(merges); ++i) left.push_back({whole[target + i].data(), true});
+        est::fold(left, gradient_of(of_ests.back(), {kRows, kWidth}).const_data_ptr<float>(), factor,
+                  whole[target].data(), kRows * kWidth);
+      }
+      table.sum(of_ests, sum.data());
+      REQUIRE(are_same(sum, whole[0]));
+    }
+  }
+}
+
+TEST_CASE("a table whose gradients depend on the rows' frequency is not summed by rows") {
+  std::mt19937 random(6);
+  GradientFactors factors = lookups(random, 3);
+  CHECK(FactoredTable::takes(factors));
+  factors.scales_by_frequency = true;
+  CHECK_FALSE(FactoredTable::takes(factors));
+  factors = {};
+  CHECK_FALSE(FactoredTable::takes(factors));
+}
+
 TEST_CASE("a sum that another has written is not known by rows any more") {
   std::mt19937 random(4);
   std::vector<float> slot(kRows * kWidth, 7.0f);
@@ -113,7 +148,7 @@ TEST_CASE("of large tables with few rows looked up, the pass computes no gradien
     const torch::Tensor loss = looked_up(large, 100) + looked_up(small, 10) + looked_up(crowded, kLarge / 4 + 1) +
                                looked_up(twice, 10) + looked_up(twice, 20) + matrix.sum();
     {
-      const TableGradients::Pass pass = tables.begin_pass(loss, take);
+      const FactorWatch::Cuts pass = tables.begin_pass(loss, take);
       loss.backward({}, /*retain_graph=*/true);
     }
     CHECK(taken == std::map<size_t, int64_t>{{0, 100}});
@@ -132,7 +167,7 @@ TEST_CASE("a network without tables is looked through once") {
   TableGradients tables({matrix});
   const torch::Tensor loss = matrix.sum();
   CHECK_FALSE(tables.is_idle());
-  { const TableGradients::Pass pass = tables.begin_pass(loss, nullptr); }
+  { const FactorWatch::Cuts pass = tables.begin_pass(loss, nullptr); }
   CHECK(tables.is_idle());
   CHECK(TableGradients({leaf(64, kNarrow)}).is_idle());
 }
