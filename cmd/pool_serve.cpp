@@ -1,6 +1,10 @@
+#include <grp.h>
+#include <unistd.h>
+
 #include <array>
 #include <csignal>
 #include <memory>
+#include <string>
 
 #include "cmd/job_hosts.h"
 #include "cmd/pool.h"
@@ -13,6 +17,22 @@
 namespace estrain::cmd {
 
 constexpr std::string_view kDevicesOfSlurm = "slurm";
+
+namespace {
+
+// Jobs run as the daemon's user, and a job may have code of its own.
+uint32_t group_named(const std::string& name) {
+  if (::geteuid() == 0) {
+    throw Error::make(Fault::usage, "--group {}: the group's jobs would run as root, with all of root's rights", name)
+        .advise("serve the pool as another user");
+  }
+  const group* entry = ::getgrnam(name.c_str());
+  if (entry == nullptr)
+    throw Error::make(Fault::usage, "--group {}: there is no such group", name).advise("see `getent group`");
+  return entry->gr_gid;
+}
+
+}  // namespace
 
 void add_pool_serve(CLI::App& pool, Action& chosen) {
   CLI::App* verb = pool.add_subcommand("serve", "Own devices and run the jobs of the queue on them");
@@ -53,9 +73,15 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
                    "Memory of this host for the pool's jobs, such as 64GB: a job starts and grows where it fits beside "
                    "the others (default: the machine's, or the cgroup's limit, less a sixteenth)")
       ->transform(as_memory());
+  auto group = std::make_shared<std::string>();
+  verb->add_option("--group", *group,
+                   "Group whose members may use the pool, too: submit jobs, and cancel and release their own (default: "
+                   "only this user and root)")
+      ->check(not_empty());
   verb->add_option("--seed", options->seed, "Seed of a new pool for policies that choose at random (default 1)");
-  verb->callback([options, &chosen] {
-    chosen = [options] {
+  verb->callback([options, group, &chosen] {
+    chosen = [options, group] {
+      if (!group->empty()) options->group = group_named(*group);
       if (options->name.empty()) options->name = own_host_name();
       if (options->devices == kDevicesOfSlurm) {
         options->nodes = named_hosts("slurm", "--devices");

@@ -1,6 +1,3 @@
-#include <pwd.h>
-#include <unistd.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,16 +22,11 @@ struct SubmitArguments {
   bool alone = false, background = false, json = false;
 };
 
-std::string own_name() {
-  const passwd* entry = ::getpwuid(::getuid());
-  return entry != nullptr ? entry->pw_name : std::to_string(::getuid());
-}
-
 int submit(const SubmitArguments& arguments) {
   const pool::SubmitReply reply =
       pool::ask_pool(arguments.directory,
                      pool::SubmitRequest{.spec = spec::to_toml(spec::parse_file(arguments.spec, arguments.overrides)),
-                                         .user = arguments.user.empty() ? own_name() : arguments.user,
+                                         .user = arguments.user,
                                          .least = arguments.least,
                                          .most = arguments.most,
                                          .deadline = arguments.deadline,
@@ -76,7 +68,10 @@ void add_pool_submit(CLI::App& pool, Action& chosen) {
       "--background", arguments->background,
       "Submit a guest: on free CPUs, else on one CPU beside a job, as long as the guest does not slow the job. "
       "The guest leaves at once when another job needs the device");
-  verb->add_option("--user", arguments->user, "User whose fair share it counts against (default: who submits it)")
+  verb->add_option(
+          "--user", arguments->user,
+          "User whose job it is, and whose fair share it counts against (default: who submits it); only the pool's "
+          "owner submits for others")
       ->check(not_empty());
   verb->add_flag("--json", arguments->json, "Print as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return submit(*arguments); }; });

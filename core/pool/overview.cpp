@@ -134,6 +134,7 @@ Json jobs_json(const PoolDirectory& directory, const State& state) {
     jobs.push_back({{"job", id},
                     {"name", job.request.name},
                     {"user", job.request.user},
+                    {"uid", job.request.uid},
                     {"priority", job.request.priority},
                     {"phase", phase_name(job.phase)},
                     {"reason", job.reason},

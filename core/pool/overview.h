@@ -10,7 +10,7 @@
 
 namespace estrain::pool {
 
-// A list of {job, name, user, priority, phase, reason, background, beside, devices, step, total_steps, batch,
+// A list of {job, name, user, uid, priority, phase, reason, background, beside, devices, step, total_steps, batch,
 // lr_factor, submitted, started, finished, jct_s, device_seconds, changes, run}; `beside`: the job on whose device a
 // guest is, else null; `devices`: the devices held now; batch and lr_factor: null unless the pool may change the job's
 // batch.

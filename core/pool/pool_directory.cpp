@@ -1,8 +1,10 @@
 #include "core/pool/pool_directory.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 
@@ -18,6 +20,12 @@ namespace estrain::pool {
 bool PoolDirectory::has_pool() const {
   std::error_code failure;
   return std::filesystem::exists(database(), failure);
+}
+
+uint32_t PoolDirectory::owner() const {
+  struct stat folder {};
+  if (::stat(path_.c_str(), &folder) != 0) throw system_error("cannot look at " + path_, errno);
+  return folder.st_uid;
 }
 
 std::vector<dispatch::JobId> PoolDirectory::jobs() const {

@@ -9,6 +9,7 @@
 //   jobs/7/run        the run directory of job 7, like any run directory
 //   jobs/7/*.log      the output of `estrain check`, `estrain train` and the requests to the run
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class PoolDirectory {
   std::string request_log(dispatch::JobId id) const { return job(id) + "/request.log"; }
 
   bool has_pool() const;
+  // Returns the user who owns the folder. Throws Fault::io.
+  uint32_t owner() const;
   // The numbers of the folders in jobs, in order. The queue may not know a folder.
   std::vector<dispatch::JobId> jobs() const;
   // Makes the folder and takes the lock for as long as the descriptor is open. Throws Fault::usage if another daemon

@@ -38,8 +38,8 @@ struct FreeReply {
 struct SubmitRequest {
   using Reply = SubmitReply;
   static constexpr std::string_view name = "submit";
-  std::string spec;  // TOML
-  std::string user;
+  std::string spec;                // TOML
+  std::string user;                // empty: the name of who submits the job
   int64_t least = 0;               // devices kept by the job while at work
   std::optional<int64_t> most;     // devices; absent: the job's ESTs
   std::optional<double> deadline;  // s from now

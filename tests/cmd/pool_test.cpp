@@ -327,6 +327,9 @@ TEST_CASE("what a pool refuses, it refuses by name, and nothing is lost") {
   CHECK(outside.code == 2);
   CHECK(outside.says("--devices slurm: this process is in no Slurm allocation"));
   CHECK_FALSE(std::filesystem::exists(folder / "slurm"));
+  const Ended group = estrain({"pool", "serve", where, "--devices", "1", "--group", "no such group"});
+  CHECK(group.code == 2);
+  CHECK(group.says("--group no such group: "));
   CHECK(estrain({"pool", "serve", where}).says("a new pool needs devices"));
   CHECK(estrain({"pool", "list", where}).says("there is no pool"));
   {

@@ -176,9 +176,10 @@ struct Request {
   bool background = false;                 // a guest (dispatcher.h)
   std::vector<std::string> inputs = {};    // data files and folders that the job reads: absolute paths
   std::optional<EarlyStop> early_stop = {};
+  int64_t uid = 0;  // of the user, who may cancel the job (core/pool/daemon/requests.h)
   bool operator==(const Request&) const = default;
   ESTRAIN_FIELDS(name, user, priority, ests, devices, least, most, deadline, type, mixes_types, weighs_offers,
-                 total_steps, batch, one_host, alone, inputs, background, early_stop)
+                 total_steps, batch, one_host, alone, inputs, background, early_stop, uid)
 };
 
 // How long a job's steps take with guests and without (dispatcher.h), on the job's present devices.

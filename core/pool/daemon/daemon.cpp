@@ -67,7 +67,7 @@ Daemon::Daemon(const ServeOptions& options, UniqueFd end)
       chronicle_(Ledger::open(directory_.database())),
       dispatcher_(first_state(options), options.settings),
       slurm_agents_(directory_.path(), others(options.nodes, options.name)),
-      server_(directory_.path()),
+      server_(directory_.path(), options.group),
       end_(std::move(end)) {
   const double seen = state().seen;
   if (seen > 0) chronicle_.add({seen, 0, "away", 0, "the daemon was seen last"});
@@ -205,7 +205,8 @@ bool Daemon::hear(std::chrono::milliseconds limit) {
   server_.serve_objects(
       clients,
       [this](launch::ClientId client, const Json& request) {
-        if (const std::optional<Json> answer = requests_.answer(client, request)) server_.reply(client, *answer);
+        const Asker asker{client, server_.user(client)};
+        if (const std::optional<Json> answer = requests_.answer(asker, request)) server_.reply(client, *answer);
       },
       MonotonicClock::now());
   return !ends_itself;

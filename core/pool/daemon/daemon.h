@@ -51,6 +51,7 @@ struct ServeOptions {
   std::optional<double> tolerance = {};  // State::tolerance; nothing: the pool's so far
   uint64_t seed = 1;
   std::optional<uint64_t> memory = {};  // bytes of this host for jobs; nothing: memory_for_jobs()
+  std::optional<uint32_t> group = {};   // whose members may use the pool, too (requests.h)
 };
 inline constexpr const char* kDefaultPolicy = "estrain";
 
@@ -95,7 +96,7 @@ class Daemon {
   JobCommands commands_{dispatcher_, hosts_, processes_};
   JobNews news_{dispatcher_, hosts_, processes_};
   HostNews host_news_{dispatcher_, hosts_, news_};
-  PoolRequests requests_{dispatcher_, hosts_, chronicle_};
+  PoolRequests requests_{dispatcher_, hosts_, chronicle_, directory_.owner()};
   SlurmAgents slurm_agents_;
   launch::ControlServer server_;
   UniqueFd end_;

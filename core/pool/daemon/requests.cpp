@@ -1,5 +1,8 @@
 #include "core/pool/daemon/requests.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -15,6 +18,15 @@
 
 namespace estrain::pool {
 namespace {
+
+// The name of the user's account; of a user without an account the number.
+std::string user_name(uint32_t uid) {
+  const passwd* account = ::getpwuid(uid);
+  return account != nullptr ? account->pw_name : std::to_string(uid);
+}
+
+// "anna (uid 1000)"
+std::string named_user(uint32_t uid) { return fmt::format("{} (uid {})", user_name(uid), uid); }
 
 // Takes the number and type of devices from the spec. "auto" and plain numbers leave the type to the pool.
 void read_devices(const std::string& list, dispatch::Request& request) {
@@ -91,22 +103,65 @@ void require_offered(const std::vector<std::string>& names, const dispatch::Stat
 
 }  // namespace
 
-std::optional<Json> PoolRequests::answer(launch::ClientId client, const Json& request) {
+std::optional<Json> PoolRequests::answer(const Asker& asker, const Json& request) {
   try {
-    return std::visit([&](const auto& one) { return carry_out(client, one); }, decode_pool_request(request));
+    const auto carry_out_by_right = [&](const auto& one) {
+      require_right(asker, one);
+      return carry_out(asker, one);
+    };
+    return std::visit(carry_out_by_right, decode_pool_request(request));
   } catch (const Error& error) {
     return launch::error_answer(error);
   }
 }
 
+bool PoolRequests::is_owner(const Asker& asker) const {
+  return asker.uid == owner_ || launch::may_command(asker.uid, ::geteuid());
+}
+
+// The dispatcher refuses a request for a job that is not there.
+template <typename Request>
+void PoolRequests::require_right(const Asker& asker, const Request& request) const {
+  if (is_owner(asker)) return;
+  if constexpr (requires { request.job; }) {
+    const auto job = dispatcher_.state().jobs.find(request.job);
+    if (job == dispatcher_.state().jobs.end() || job->second.request.uid == asker.uid) return;
+    const dispatch::Request& of = job->second.request;
+    throw Error::make(Fault::usage, "{}: job {} belongs to {} (uid {}), and you are {}", Request::name, request.job,
+                      of.user, of.uid, named_user(asker.uid))
+        .advise("ask " + of.user + ", or the pool's owner, " + named_user(owner_));
+  } else if constexpr (!std::is_same_v<Request, SubmitRequest>) {
+    throw Error::make(Fault::usage, "{}: the pool belongs to {}, and you are {}", Request::name, named_user(owner_),
+                      named_user(asker.uid))
+        .advise("ask the pool's owner");
+  }
+}
+
+// Sets who owns a new job. An owner of the pool may submit for a user without an account on this host: the owner who
+// asks has the job then.
+void PoolRequests::set_user(const Asker& asker, dispatch::Request& request) const {
+  const std::string own = user_name(asker.uid);
+  request.uid = asker.uid;
+  if (request.user.empty()) request.user = own;
+  if (request.user == own) return;
+  if (!is_owner(asker)) {
+    throw Error::make(Fault::usage, "--user {}: you are {}, and only the pool's owner submits jobs for other users",
+                      request.user, named_user(asker.uid))
+        .advise("leave --user out");
+  }
+  if (const passwd* account = ::getpwnam(request.user.c_str())) request.uid = account->pw_uid;
+}
+
 // Answers when the job is on the disk: from then on, the job is not forgotten.
-std::optional<Json> PoolRequests::carry_out(launch::ClientId, const SubmitRequest& request) {
+std::optional<Json> PoolRequests::carry_out(const Asker& asker, const SubmitRequest& request) {
   const spec::JobSpec spec = spec::parse_text(request.spec, "the spec");
+  const double now = wall_seconds();
+  dispatch::Request wanted = request_for(spec, request, now);
+  set_user(asker, wanted);
   const dispatch::JobId id = claim_folder();
   try {
     write_file_atomically(hosts_.directory.spec(id), request.spec);
-    const double now = wall_seconds();
-    dispatcher_.tell(dispatch::Submitted{request_for(spec, request, now)}, now);
+    dispatcher_.tell(dispatch::Submitted{std::move(wanted)}, now);
     write_down(id);
   } catch (const Error&) {
     std::error_code failure;
@@ -136,22 +191,22 @@ void PoolRequests::write_down(dispatch::JobId id) {
   }
 }
 
-std::optional<Json> PoolRequests::carry_out(launch::ClientId, const CancelRequest& request) {
+std::optional<Json> PoolRequests::carry_out(const Asker&, const CancelRequest& request) {
   dispatcher_.tell(dispatch::CancelAsked{request.job});
   return encode_reply(DoneReply());
 }
 
-std::optional<Json> PoolRequests::carry_out(launch::ClientId, const ReleaseRequest& request) {
+std::optional<Json> PoolRequests::carry_out(const Asker&, const ReleaseRequest& request) {
   dispatcher_.tell(dispatch::ReleaseAsked{request.job});
   return encode_reply(DoneReply());
 }
 
-std::optional<Json> PoolRequests::carry_out(launch::ClientId, const PolicyRequest& request) {
+std::optional<Json> PoolRequests::carry_out(const Asker&, const PolicyRequest& request) {
   dispatcher_.tell(dispatch::PolicyChosen{request.policy});
   return encode_reply(DoneReply());
 }
 
-std::optional<Json> PoolRequests::carry_out(launch::ClientId, const AddRequest& request) {
+std::optional<Json> PoolRequests::carry_out(const Asker&, const AddRequest& request) {
   const auto devices = placement::devices_of(launch::parse_devices(request.devices));
   launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
   const std::vector<std::string> names = placement::texts_of(devices);
@@ -160,18 +215,18 @@ std::optional<Json> PoolRequests::carry_out(launch::ClientId, const AddRequest& 
   return encode_reply(DoneReply());
 }
 
-std::optional<Json> PoolRequests::carry_out(launch::ClientId, const LendRequest& request) {
+std::optional<Json> PoolRequests::carry_out(const Asker&, const LendRequest& request) {
   dispatcher_.tell(dispatch::DevicesLent{names_in(request.devices)});
   return encode_reply(DoneReply());
 }
 
-std::optional<Json> PoolRequests::carry_out(launch::ClientId client, const RemoveRequest& request) {
-  dispatcher_.tell(dispatch::Withdrawal{names_in(request.devices), request.within, true, client});
+std::optional<Json> PoolRequests::carry_out(const Asker& asker, const RemoveRequest& request) {
+  dispatcher_.tell(dispatch::Withdrawal{names_in(request.devices), request.within, true, asker.client});
   return std::nullopt;
 }
 
-std::optional<Json> PoolRequests::carry_out(launch::ClientId client, const TakeRequest& request) {
-  dispatcher_.tell(dispatch::Withdrawal{names_in(request.devices), request.within, false, client});
+std::optional<Json> PoolRequests::carry_out(const Asker& asker, const TakeRequest& request) {
+  dispatcher_.tell(dispatch::Withdrawal{names_in(request.devices), request.within, false, asker.client});
   return std::nullopt;
 }
 

@@ -21,6 +21,7 @@ dispatch::State devices_of_two_hosts() {
                  {5, "nodeB/cpu", Slot::State::leaving, false, 7, 1000}};
   state.jobs[7].request.name = "lenet";
   state.jobs[7].request.user = "anna";
+  state.jobs[7].request.uid = 1000;
   return state;
 }
 
@@ -81,6 +82,7 @@ TEST_CASE("the status tells where guests are, whom they slowed, and counts their
   CHECK(text.find("parted       job 3 was slowed by guest 9: by more than 10 %\n") != std::string::npos);
   CHECK(text.find("guests       20 device-seconds, not counted") != std::string::npos);
   CHECK(jobs_json(PoolDirectory("pool"), state)[1].at("beside") == 7);
+  CHECK(jobs_json(PoolDirectory("pool"), state)[0].at("uid") == 1000);
 }
 
 TEST_CASE("the status tells the memory of the hosts with devices, what jobs need of it, and who waits for memory") {

@@ -90,7 +90,8 @@ UniqueFd connect_to(const std::string& run, const Deadline& deadline) {
         throw nobody(run);
       case Connected::forbidden:
         throw Error::make(Fault::io, "{}: running, but its control socket is another user's", run)
-            .advise("the user who started the job can ask it, and root");
+            .advise(
+                "the user who started it can ask it, and root; a pool also the group of `estrain pool serve --group`");
       case Connected::busy:
         if (deadline.over()) throw deadline.no_answer(run);
         std::this_thread::sleep_for(kRetry);

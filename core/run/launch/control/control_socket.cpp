@@ -24,9 +24,10 @@ constexpr int kBacklog = 64;
 constexpr Nanoseconds kRest = 1s;
 constexpr Nanoseconds kTurnAway = 1s;
 constexpr auto kTurnAwayGlance = 10ms;
+constexpr auto kNobody = static_cast<uint32_t>(-1);  // no user has this number
 
 // The mode of a socket's file is the mode of the bound descriptor.
-UniqueFd listen_in(const std::string& run) {
+UniqueFd listen_in(const std::string& run, const std::optional<uint32_t>& group) {
   const UniqueFd folder = open_file(run, O_PATH | O_DIRECTORY);
   ::unlinkat(folder.get(), RunFiles::kControlSocket, 0);
   sockaddr_un address{};
@@ -35,21 +36,30 @@ UniqueFd listen_in(const std::string& run) {
                    RunFiles::kControlSocket);
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd || ::fchmod(fd.get(), 0600) != 0 ||
-      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(fd.get(), kBacklog) != 0)
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     throw system_error("cannot open the control socket in " + run, errno);
+  const auto give_to = [&](uint32_t members) {
+    const char* name = RunFiles::kControlSocket;
+    return ::fchownat(folder.get(), name, static_cast<uid_t>(-1), members, AT_SYMLINK_NOFOLLOW) == 0 &&
+           ::fchmodat(folder.get(), name, 0660, AT_SYMLINK_NOFOLLOW) == 0;
+  };
+  if (group && !give_to(*group))
+    throw system_error(fmt::format("cannot give the control socket in {} to group {}", run, *group), errno);
+  if (::listen(fd.get(), kBacklog) != 0) throw system_error("cannot open the control socket in " + run, errno);
   return fd;
 }
 
-bool lets_in(const UniqueFd& fd) {
+// Returns the user at the other end; nobody's number if the kernel does not tell.
+uint32_t user_at(const UniqueFd& fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  return ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && may_command(peer.uid, ::geteuid());
+  return ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.uid : kNobody;
 }
 
 }  // namespace
 
-ControlServer::ControlServer(const std::string& run) : listener_(listen_in(run)) {}
+ControlServer::ControlServer(const std::string& run, const std::optional<uint32_t>& group)
+    : listener_(listen_in(run, group)), is_open_to_group_(group.has_value()) {}
 
 ControlServer::ControlServer(int listener, const std::map<ClientId, int>& clients) : listener_(listener) {
   for (const auto& [key, fd] : clients) {
@@ -131,8 +141,13 @@ void ControlServer::add_client(ClientId id, UniqueFd fd, ClientPhase phase) {
 void ControlServer::accept_client(MonotonicTime now) {
   UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) rests_until_ = now + kRest;
-  if (fd && lets_in(fd)) add_client(next_id_++, std::move(fd), ClientPhase::asking);
+  if (!fd) return;
+  const uint32_t user = user_at(fd);
+  const bool is_member = is_open_to_group_ && user != kNobody;  // by the socket's mode
+  if (is_member || may_command(user, ::geteuid())) add_client(next_id_++, std::move(fd), ClientPhase::asking);
 }
+
+uint32_t ControlServer::user(ClientId client) const { return user_at(clients_.at(client).fd); }
 
 void ControlServer::on_event(ClientId id, short events, const OnObject& on_object) {
   const ClientPhase phase = clients_.at(id).phase;

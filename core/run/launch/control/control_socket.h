@@ -6,9 +6,10 @@
 //   -> {"ok": true, …} | {"ok": false, "fault": "usage", "error": "…", "advice": "…"}
 //
 // Only the launcher's own user, and root, get in: the socket has mode 0600, and the server checks each client
-// by SO_PEERCRED. So clients are trusted not to attack, but not to be quick: the server never blocks, takes at
-// most 64 KiB of a request, and hangs up on a client that takes longer than 10 s to ask, or to take the
-// answer.
+// by SO_PEERCRED. A pool's socket may be open to the members of a group, too: the socket is the group's then, with mode
+// 0660, and each client's user decides what the client may ask for. Clients are trusted not to attack, but not to be
+// quick: the server never blocks, takes at most 64 KiB of a request, and hangs up on a client that takes longer than
+// 10 s to ask, or to take the answer.
 //
 // The socket is reached through /proc/self/fd, so the length of the run directory's path does not matter.
 
@@ -39,8 +40,9 @@ class ControlServer {
   static constexpr size_t kLongestRequest = 64 * 1024;
   static constexpr Nanoseconds kPatience = 10s;
 
-  // Binds RUN/control.sock, replacing a stale socket (the run's lock is held). Throws Fault::io.
-  explicit ControlServer(const std::string& run);
+  // Binds RUN/control.sock, replacing a stale socket (the run's lock is held). `group`: a group whose members get in,
+  // too. Throws Fault::io.
+  explicit ControlServer(const std::string& run, const std::optional<uint32_t>& group = std::nullopt);
   // Takes up descriptors handed over by a re-exec: listener() and clients() of the server before.
   ControlServer(int listener, const std::map<ClientId, int>& clients);
 
@@ -50,6 +52,8 @@ class ControlServer {
   void serve(std::span<const pollfd> polled, const OnRequest& on_request, MonotonicTime now);
   // Does the same for a server with its own kinds of requests: each is any JSON object.
   void serve_objects(std::span<const pollfd> polled, const OnObject& on_object, MonotonicTime now);
+  // Returns the user of a client that has asked and is not answered yet, as the kernel tells (SO_PEERCRED).
+  uint32_t user(ClientId client) const;
   // Answers and hangs up; sends the rest later if the client is slow. No effect if the client has hung up.
   void reply(ClientId client, const Json& answer);
 
@@ -79,6 +83,7 @@ class ControlServer {
   void send_rest(ClientId id);
 
   UniqueFd listener_;
+  bool is_open_to_group_ = false;
   std::map<ClientId, Client> clients_;
   ClientId next_id_ = 1;
   MonotonicTime rests_until_{};  // no descriptor was free for another client

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -259,6 +260,22 @@ TEST_CASE("what a daemon cannot be started with is refused, and a new pool is no
   CHECK(refusal("nodeB/cpu", "").find("devices of other hosts come with an agent there") != std::string::npos);
   CHECK(refusal("cpu", "polux").find("polux") != std::string::npos);
   CHECK(refusal("gpu", "").find("gpu") != std::string::npos);
+}
+
+TEST_CASE("a group may use a pool that is served for the group, and each job's user is who asked") {
+  ServedFolder pool(left_behind(Phase::done));
+  ServeOptions options = pool.options();
+  options.group = ::getegid();
+  pool.serve(options);
+  struct stat socket {};
+  REQUIRE(::stat((pool.path() + "/control.sock").c_str(), &socket) == 0);
+  CHECK((socket.st_mode & 07777) == 0660);
+  pool.daemon().begin();
+  const std::string spec = "[job]\nests = 2\n[model]\nname = \"mlp\"\n[data]\nshape = [7]\n[train]\nsteps = 5\n";
+  const UniqueFd client = pool.ask({{"do", "submit"}, {"spec", spec}});
+  REQUIRE(pool.daemon().turn(1s));
+  CHECK(ServedFolder::answer(client).at("job") == 2);
+  CHECK(pool.job(2).request.uid == ::geteuid());
 }
 
 TEST_CASE("a policy that knows one type of device is refused for a pool of two, and the pool stays as it is") {

@@ -1,7 +1,9 @@
 #include "core/pool/daemon/requests.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <future>
 
@@ -24,6 +26,9 @@ shape = [7]
 steps = 50
 )";
 
+// Users without an account: of the pool's folder, and two others.
+constexpr uint32_t kOwner = 70000, kFirst = 70001, kSecond = 70002;
+
 struct Asking : RestingPool {
   explicit Asking(dispatch::State state) : RestingPool(std::move(state)) { dispatcher.tell(dispatch::TimePassed{}); }
 
@@ -38,7 +43,7 @@ struct Asking : RestingPool {
         polled,
         [this](launch::ClientId client, const Json& request) {
           ++heard;
-          if (const std::optional<Json> answer = requests.answer(client, request)) server.reply(client, *answer);
+          if (const std::optional<Json> answer = requests.answer({client, uid}, request)) server.reply(client, *answer);
         },
         MonotonicClock::now());
   }
@@ -50,11 +55,15 @@ struct Asking : RestingPool {
     while (!is_answered(answer)) serve_once();
     return answer.get();
   }
+  Error refusal_of(const Json& request) {
+    return error_of([&] { answer_to(request); });
+  }
 
+  uint32_t uid = ::geteuid();  // of who asks
   int heard = 0;
   Chronicle chronicle{Ledger::open(hosts.directory.database())};
   launch::ControlServer server{hosts.directory.path()};
-  PoolRequests requests{dispatcher, hosts, chronicle};
+  PoolRequests requests{dispatcher, hosts, chronicle, kOwner};
 };
 
 Json submission() { return {{"do", "submit"}, {"spec", kSpec}, {"user", "ann"}, {"most", 8}}; }
@@ -68,6 +77,70 @@ TEST_CASE("a job whose submission was answered is on the disk, with its spec") {
   CHECK(saved.jobs.at(2).request.most == 4);
   CHECK(saved.jobs.at(2).request.total_steps == 50);
   CHECK(bytes_of(at.hosts.directory.spec(2)) == kSpec);
+}
+
+Json submission_without_user() {
+  Json request = submission();
+  request.erase("user");
+  return request;
+}
+
+TEST_CASE("a user's job is cancelled and released by the user, the pool's owner and root, and by nobody else") {
+  Asking at(state_with_job(Phase::done, {"cpu"}));
+  at.uid = kFirst;
+  for (const dispatch::JobId id : {2, 3, 4}) {
+    CHECK(at.answer_to(submission_without_user()).at("job") == id);
+    CHECK(at.dispatcher.state().jobs.at(id).request.user == "70001");
+    CHECK(at.dispatcher.state().jobs.at(id).request.uid == kFirst);
+  }
+  CHECK(Ledger::open(at.hosts.directory.database()).load().jobs.at(2).request.uid == kFirst);
+  const auto cancel = [](dispatch::JobId id) { return Json{{"do", "cancel"}, {"job", id}}; };
+  at.uid = kSecond;
+  const Error refused = at.refusal_of(cancel(2));
+  CHECK(refused.fault() == Fault::usage);
+  CHECK(refused.message() == "cancel: job 2 belongs to 70001 (uid 70001), and you are 70002 (uid 70002)");
+  CHECK(refused.advice() == "ask 70001, or the pool's owner, 70000 (uid 70000)");
+  CHECK(at.refusal_of({{"do", "release"}, {"job", 2}}).message().starts_with("release: job 2 belongs to 70001"));
+  CHECK(at.refusal_of(cancel(9)).message() == "there is no job 9");
+  for (const dispatch::JobId id : {2, 3, 4}) CHECK(at.dispatcher.state().jobs.at(id).phase == Phase::checking);
+  const std::array<uint32_t, 3> users = {kFirst, kOwner, 0};
+  for (const dispatch::JobId id : {2, 3, 4}) {
+    at.uid = users[static_cast<size_t>(id - 2)];
+    CHECK(at.answer_to(cancel(id)).at("ok") == true);
+    CHECK(at.dispatcher.state().jobs.at(id).phase == Phase::cancelled);
+  }
+}
+
+TEST_CASE("only the pool's owner submits jobs for other users: the job is the user's if the host knows the user") {
+  Asking at(state_with_job(Phase::done, {"cpu"}));
+  at.uid = kFirst;
+  CHECK(at.refusal_of(submission()).message() ==
+        "--user ann: you are 70001 (uid 70001), and only the pool's owner submits jobs for other users");
+  CHECK(at.hosts.directory.jobs() == std::vector<dispatch::JobId>{1});
+  at.uid = kOwner;
+  Json own = submission();
+  own["user"] = "no such account";
+  CHECK(at.answer_to(own).at("job") == 2);
+  CHECK(at.dispatcher.state().jobs.at(2).request.user == "no such account");
+  CHECK(at.dispatcher.state().jobs.at(2).request.uid == kOwner);
+  own["user"] = "root";
+  CHECK(at.answer_to(own).at("job") == 3);
+  CHECK(at.dispatcher.state().jobs.at(3).request.uid == 0);
+}
+
+TEST_CASE("only the pool's owner changes the policy and the devices") {
+  Asking at(state_with_job(Phase::done, {"cpu"}));
+  at.uid = kFirst;
+  CHECK(at.refusal_of({{"do", "policy"}, {"policy", "srtf"}}).message() ==
+        "policy: the pool belongs to 70000 (uid 70000), and you are 70001 (uid 70001)");
+  for (const char* verb : {"add", "remove", "take", "lend"}) {
+    CAPTURE(verb);
+    CHECK(at.refusal_of({{"do", verb}, {"devices", "cpu"}}).message().starts_with(std::string(verb) + ": the pool"));
+  }
+  CHECK(at.dispatcher.state().slots[0].state == dispatch::Slot::State::present);
+  CHECK(at.dispatcher.state().policy == "fifo");
+  at.uid = kOwner;
+  CHECK(at.answer_to({{"do", "policy"}, {"policy", "srtf"}}).at("ok") == true);
 }
 
 TEST_CASE("a background job is a guest, and what no guest can have is refused by name") {

@@ -44,6 +44,7 @@ dispatch::State some_state() {
   waiting.failures = 2;
   waiting.failed_at = 40;
   waiting.request.inputs = {"/data/a b.tar", "/weights"};
+  waiting.request.uid = 1000;
   waiting.released_from = {"cause user_code"};
   waiting.told_held = 2.5;
   waiting.told_attained = 5;

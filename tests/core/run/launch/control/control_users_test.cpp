@@ -2,7 +2,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include "core/base/files/files.h"
@@ -84,6 +86,39 @@ TEST_CASE("another user does not get in, not even if the socket's mode lets ever
   CHECK(try_as_nobody(run.path()) == 'r');
   std::filesystem::permissions(run / "control.sock", std::filesystem::perms(0777));
   CHECK(try_as_nobody(run.path()) == 'c');
+  CHECK(gives_status(run.path()));
+}
+
+// Needs root to become another user.
+TEST_CASE("the members of a group get in where the socket is theirs, and each client's user is known" *
+          doctest::skip(::geteuid() != 0)) {
+  const ScratchFolder run;
+  std::filesystem::permissions(run.path(), std::filesystem::perms(0755));
+  std::atomic<uint32_t> user{0};
+  const auto answer = [&](ControlServer& server, ClientId client, const decisions::Request&) {
+    user = server.user(client);
+    server.reply(client, {{"ok", true}});
+  };
+  {
+    const Serving serving(run.path(), answer, 65534);
+    CHECK(try_as_nobody(run.path()) == 'a');
+    CHECK(user == 65534);
+    CHECK(gives_status(run.path()));
+    CHECK(user == 0);
+  }
+  const Serving serving(run.path(), answer, 65533);
+  CHECK(try_as_nobody(run.path()) == 'r');
+}
+
+TEST_CASE("a socket that is open to a group belongs to the group, with mode 0660 whatever the umask") {
+  const ScratchFolder run;
+  const mode_t before = ::umask(0077);
+  const Serving serving(run.path(), answer_with_echo, ::getegid());
+  ::umask(before);
+  struct stat info {};
+  REQUIRE(::stat((run / "control.sock").c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0660);
+  CHECK(info.st_gid == ::getegid());
   CHECK(gives_status(run.path()));
 }
 

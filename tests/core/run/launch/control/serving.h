@@ -8,7 +8,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -37,7 +39,8 @@ inline void serve_once(ControlServer& server, const ControlServer::OnRequest& on
 class Serving {
  public:
   using Handler = std::function<void(ControlServer&, ClientId, const decisions::Request&)>;
-  Serving(const std::string& run, Handler handler) : server_(run), handler_(std::move(handler)) {
+  Serving(const std::string& run, Handler handler, const std::optional<uint32_t>& group = std::nullopt)
+      : server_(run, group), handler_(std::move(handler)) {
     thread_ = std::thread([this] {
       while (!over_.load()) round();
     });
