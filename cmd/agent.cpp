@@ -98,6 +98,10 @@ void add_agent(CLI::App& app, Action& chosen) {
                    "cgroup's limit, less a sixteenth)")
       ->transform(as_memory())
       ->needs(pool);
+  verb->add_option("--rack", arguments->pool.rack,
+                   "With --pool: rack of this host. A job on several hosts gets hosts of few racks")
+      ->check(not_empty())
+      ->needs(pool);
   verb->add_option(
       "--name", setup.name,
       "What device lists call this host: nodeB in nodeB/cpu (default: its name in Slurm, or else the host's own)");

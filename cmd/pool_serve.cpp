@@ -73,6 +73,8 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
                    "Memory of this host for the pool's jobs, such as 64GB: a job starts and grows where it fits beside "
                    "the others (default: the machine's, or the cgroup's limit, less a sixteenth)")
       ->transform(as_memory());
+  verb->add_option("--rack", options->rack, "Rack of this host, as --rack of agents (default: the one before)")
+      ->check(not_empty());
   auto group = std::make_shared<std::string>();
   verb->add_option("--group", *group,
                    "Group whose members may use the pool, too: submit jobs, and cancel and release their own (default: "

@@ -178,7 +178,9 @@ std::string format_jobs(const State& state, double now) {
 Json status_json(const State& state, bool is_served, double now) {
   Json status = {{"served", is_served}, {"policy", state.policy}, {"devices", Json::array()}, {"jobs", Json::object()}};
   for (const Slot& slot : state.slots) {
+    const auto rack = state.racks.find(slot.host());
     status["devices"].push_back({{"name", slot.name},
+                                 {"rack", rack == state.racks.end() ? Json() : Json(rack->second)},
                                  {"state", state_name(slot)},
                                  {"job", id_or_null(slot.holder)},
                                  {"guest", id_or_null(slot.guest)}});
@@ -217,8 +219,10 @@ std::string format_status(const Json& status) {
   std::string text = fmt::format("policy       {}{}\n", visible_in_line(status.at("policy").get<std::string>()),
                                  status.at("served").get<bool>() ? "" : "; no daemon serves the pool");
   for (const Json& device : status.at("devices")) {
-    text += fmt::format("  {:<12} {}{}\n", visible_in_line(device.at("name").get<std::string>()),
-                        device.at("state").get<std::string>(), jobs_on(device));
+    const Json& rack = device.at("rack");
+    text += fmt::format("  {:<12} {}{}{}\n", visible_in_line(device.at("name").get<std::string>()),
+                        device.at("state").get<std::string>(), jobs_on(device),
+                        rack.is_null() ? "" : ", rack " + visible_in_line(rack.get<std::string>()));
   }
   text += "jobs        ";
   for (const auto& [phase, count] : status.at("jobs").items())

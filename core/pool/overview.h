@@ -17,11 +17,11 @@ namespace estrain::pool {
 Json jobs_json(const PoolDirectory& directory, const dispatch::State& state);
 std::string format_jobs(const dispatch::State& state, double now);
 
-// {served, policy, devices: […], jobs: {phase: count}, users: {name: device-seconds of late}, utilisation, faults:
-// {cause: jobs}, held: [{job, reason}], batches: [{job, batch, lr_factor}] with changed batches only, charge_s, guests:
-// [{job, beside, devices}], parted: [{job, guest}], guest_device_seconds, tolerance, memory: [{host, bytes, needed}]
-// (host "": the daemon's), gpu_memory: [{device, bytes, needed}], waits_for_memory: [{job, reason}]}. Utilisation: part
-// of the device-seconds held by jobs since the first submission.
+// {served, policy, devices: [{name, rack, state, job, guest}], jobs: {phase: count}, users: {name: device-seconds of
+// late}, utilisation, faults: {cause: jobs}, held: [{job, reason}], batches: [{job, batch, lr_factor}] with changed
+// batches only, charge_s, guests: [{job, beside, devices}], parted: [{job, guest}], guest_device_seconds, tolerance,
+// memory: [{host, bytes, needed}] (host "": the daemon's), gpu_memory: [{device, bytes, needed}], waits_for_memory:
+// [{job, reason}]}. Utilisation: part of the device-seconds held by jobs since the first submission.
 Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
 

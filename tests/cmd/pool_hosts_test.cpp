@@ -61,9 +61,9 @@ TEST_CASE("a job runs on the devices of a pool's agent; the agent leaves when th
   const std::string spec = folder.write("job.toml", long_job()), where = folder / "pool";
   HostPool pool(where);
   CHECK(pool.num_devices() == 0);
-  Command agent(pool.agent_words("h1"));
+  Command agent(pool.agent_words("h1", {"--rack", "r7"}));
   wait_until("the agent's devices", [&] { return pool.num_devices() == 2; });
-  CHECK(pool.ask("status").says("h1/cpu"));
+  CHECK(pool.ask("status").says("h1/cpu       free, rack r7"));
   REQUIRE(pool.ask("submit", {spec, "--set", "resources.devices=\"2\""}).code == 0);
   wait_until("steps", [&] { return pool.job().at("step").get<int64_t>() > 0; });
   CHECK(pool.job().at("devices") == Json{"h1/cpu", "h1/cpu"});

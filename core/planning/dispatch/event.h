@@ -238,6 +238,11 @@ struct CoresKnown {  // of a host whose devices are or will be in the pool
   int64_t cores = 1;
   ESTRAIN_FIELDS(host, cores)
 };
+struct RackKnown {  // of a host, the empty name for the daemon's own
+  static constexpr std::string_view name = "rack_known";
+  std::string host, rack;  // an empty rack is not known
+  ESTRAIN_FIELDS(host, rack)
+};
 struct MemoryKnown {  // of a host, the empty name for the daemon's own
   static constexpr std::string_view name = "memory_known";
   std::string host;
@@ -263,6 +268,6 @@ using Event =
     std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, ReleaseAsked,
                  PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, CheckBegan, CheckWaits, TrainingBegan,
                  Progressed, JobEvaluated, DevicesChanged, BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned,
-                 Moved, CoresKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
+                 Moved, CoresKnown, RackKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
 
 }  // namespace estrain::dispatch

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "core/base/counted.h"
@@ -75,7 +77,7 @@ std::vector<Room> rooms_for(const State& state, const Job& job, const std::strin
 }
 
 // Takes the tightest room for all `count` devices if there is one, else the largest; the first, if so asked.
-Room take_room(std::vector<Room>& rooms, int64_t count, bool takes_first) {
+Room take_room(std::vector<Room>& rooms, int64_t count, bool takes_first = false) {
   auto chosen = rooms.begin();
   const auto is_better = [&](const Room& one, const Room& other) {
     const bool fits = one.devices >= count, other_fits = other.devices >= count;
@@ -89,6 +91,48 @@ Room take_room(std::vector<Room>& rooms, int64_t count, bool takes_first) {
   Room room = *chosen;
   rooms.erase(chosen);
   return room;
+}
+
+// A name for the rack of a group's host; a host whose rack is not known is a rack of its own.
+std::string rack_of(const State& state, const std::string& group) {
+  const auto rack = state.racks.find(host_in(group));
+  return rack == state.racks.end() ? "host " + host_in(group) : "rack " + rack->second;
+}
+
+// Returns the number of devices in the largest rooms, so many at most.
+int64_t devices_in(std::vector<Room> rooms, size_t most_rooms) {
+  std::ranges::sort(rooms, std::greater<>(), &Room::devices);
+  if (rooms.size() > most_rooms) rooms.erase(rooms.begin() + static_cast<std::ptrdiff_t>(most_rooms), rooms.end());
+  int64_t all = 0;
+  for (const Room& room : rooms) all += room.devices;
+  return all;
+}
+
+// Leaves out the rooms of racks without which `count` devices need no more hosts. Takes the racks of `chosen` first,
+// and further racks as take_room() takes rooms.
+void keep_few_racks(const State& state, const Target& chosen, int64_t count, std::vector<Room>& rooms) {
+  if (state.racks.empty() || devices_in(rooms, rooms.size()) < count) return;
+  size_t hosts = 1;
+  while (devices_in(rooms, hosts) < count) ++hosts;
+  std::map<std::string, std::vector<Room>> racks;
+  for (const Room& room : rooms) racks[rack_of(state, room.group)].push_back(room);
+  std::vector<Room> near;
+  const auto take_rack = [&](const std::string& rack) {
+    if (const auto at = racks.extract(rack)) std::ranges::move(at.mapped(), std::back_inserter(near));
+  };
+  for (const auto& [group, devices] : chosen) take_rack(rack_of(state, group));
+  if (hosts == 1 && devices_in(near, 1) < count) return;
+  while (devices_in(near, hosts) < count) {
+    std::vector<Room> further;  // a rack each: all room there if the rack is enough, else the room on so many hosts
+    for (const auto& [rack, inside] : racks) {
+      std::vector<Room> together = near;
+      together.insert(together.end(), inside.begin(), inside.end());
+      const int64_t most = devices_in(together, hosts);
+      further.push_back({rack, most < count ? most : devices_in(together, together.size())});
+    }
+    take_rack(take_room(further, count).group);
+  }
+  std::erase_if(rooms, [&](const Room& room) { return racks.contains(rack_of(state, room.group)); });
 }
 
 // Which devices packed_on() takes first, or leaves out.
@@ -108,6 +152,7 @@ Target packed_on(const State& state, const Job& job, Packing packing, const AllH
     bool takes_first = packing == Packing::from_home && !rooms.empty() && host_in(rooms.front().group) == job.home;
     int64_t left = count;
     while (left > 0 && !rooms.empty()) {
+      if (!takes_first) keep_few_racks(state, result, left, rooms);
       const Room room = take_room(rooms, left, std::exchange(takes_first, false));
       result[room.group] = std::min(left, room.devices);
       left -= result[room.group];
@@ -255,8 +300,12 @@ std::optional<std::string> spare_group(const State& state, const Job& job) {
            !is_open_to(state, job, host_in(group));
   });
   if (groups.empty()) return std::nullopt;
+  const auto is_near = [&](const std::string& group) {
+    return std::ranges::any_of(job.target,
+                               [&](const auto& entry) { return rack_of(state, entry.first) == rack_of(state, group); });
+  };
   return *std::ranges::min_element(groups, {}, [&](const std::string& group) {
-    return host_in(group) == job.home ? 0 : job.target.contains(group) ? 1 : 2;
+    return host_in(group) == job.home ? 0 : job.target.contains(group) ? 1 : is_near(group) ? 2 : 3;
   });
 }
 

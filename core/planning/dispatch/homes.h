@@ -29,14 +29,15 @@ bool is_open_to(const State& state, const Job& job, const std::string& host);
 // jobs that are to be alone on their hosts first. A job waits if the hosts left for it have no room; a job that is up
 // does not grow onto a host that is not open to it.
 void place_together(State& state, const std::vector<Job*>& jobs);
-// Returns a group with a spare device for the job: at home, else where the job has devices, else any.
+// Returns a group with a spare device for the job: at home, else where the job has devices, else in a rack where the
+// job has devices, else any.
 std::optional<std::string> spare_group(const State& state, const Job& job);
 
 // Returns the job's target with the same number of devices of each type on as few hosts as possible, of spare devices
 // and the job's own (Philly, section 2.3): on the fullest host with room for all, else on the emptiest hosts and a last
-// one with just room for the rest. A job on several hosts takes devices of the daemon's own host only if this saves a
-// host.
-// `held`: all_held().
+// one with just room for the rest. Of as many hosts, those of one rack with room for all, the fullest such rack; else
+// of the racks with most room, and a last one with just room for the rest. A host whose rack is not known is a rack of
+// its own. A job on several hosts takes devices of the daemon's own host only if this saves a host. `held`: all_held().
 Target packed(const State& state, const Job& job, const AllHeld& held);
 
 // Takes devices on further hosts back from a job that cannot be spread. A job that can be spread, and is up, may stay

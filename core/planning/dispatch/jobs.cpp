@@ -389,6 +389,15 @@ void on(DispatchTurn& turn, const CoresKnown& event) {
   state.cores[event.host] = event.cores;
 }
 
+void on(DispatchTurn& turn, const RackKnown& event) {
+  State& state = turn.state;
+  if (event.rack.empty()) {
+    state.racks.erase(event.host);
+  } else {
+    state.racks[event.host] = event.rack;
+  }
+}
+
 void on(DispatchTurn& turn, const HostLinkMeasured& event) {
   if (event.bytes_per_second > 0 && event.round_trip_seconds >= 0)
     turn.state.links[event.host] = {event.bytes_per_second, event.round_trip_seconds};

@@ -373,6 +373,7 @@ struct State {
   // Device-seconds that jobs have held on each host since the daemon began; a check counts as a device of the daemon.
   std::map<std::string, double> in_use;
   std::map<std::string, int64_t> cores;      // of hosts with an agent that have been in the pool
+  std::map<std::string, std::string> racks;  // of hosts, the empty name for the daemon's own; absent: not known
   std::map<std::string, plan::Link> links;   // to hosts, as runs over several hosts measured; not kept
   std::map<std::string, double> memory;      // bytes for jobs on each host; absent: not known, and then not counted
   std::map<std::string, double> gpu_memory;  // bytes of each GPU, by Slot::name; absent: as of `memory`

@@ -63,6 +63,7 @@ void on(DispatchTurn& turn, const FoundAtWork& event);
 void on(DispatchTurn& turn, const Orphaned& event);
 void on(DispatchTurn& turn, const Moved& event);
 void on(DispatchTurn& turn, const CoresKnown& event);
+void on(DispatchTurn& turn, const RackKnown& event);
 void on(DispatchTurn& turn, const MemoryKnown& event);
 void on(DispatchTurn& turn, const CheckBegan& event);
 void on(DispatchTurn& turn, const CheckWaits& event);

@@ -75,6 +75,7 @@ Daemon::Daemon(const ServeOptions& options, UniqueFd end)
   if (seen > 0) chronicle_.add({wall_seconds(), 0, "served", 0, "by another daemon"});
   const double memory = options.memory ? static_cast<double>(*options.memory) : memory_for_jobs();
   dispatcher_.tell(dispatch::MemoryKnown{"", memory, memory_of_gpus()});
+  if (options.rack) dispatcher_.tell(dispatch::RackKnown{"", *options.rack});
   if (!options.devices.empty()) settle_devices(dispatcher_, names_in(options.devices), wall_seconds());
   const auto is_in_queue = [](const auto& entry) { return !dispatch::is_over(entry.second.phase); };
   fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", directory_.path(), state().slots.size(),
@@ -281,6 +282,7 @@ void HostNews::carry_out(const AgentNews& news) {
 void HostNews::admit(const std::string& host, const AdmitHost& action) {
   try {
     dispatcher_.tell(dispatch::CoresKnown{host, action.cores});
+    dispatcher_.tell(dispatch::RackKnown{host, action.rack});
     dispatcher_.tell(dispatch::MemoryKnown{host, action.memory, action.gpus});
     dispatcher_.tell(dispatch::DevicesAdded{action.devices});
     notes_.push_back({0, "joined", std::ssize(action.devices), "host " + host});

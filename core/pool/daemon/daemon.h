@@ -50,8 +50,9 @@ struct ServeOptions {
   dispatch::Settings settings = {};
   std::optional<double> tolerance = {};  // State::tolerance; nothing: the pool's so far
   uint64_t seed = 1;
-  std::optional<uint64_t> memory = {};  // bytes of this host for jobs; nothing: memory_for_jobs()
-  std::optional<uint32_t> group = {};   // whose members may use the pool, too (requests.h)
+  std::optional<uint64_t> memory = {};   // bytes of this host for jobs; nothing: memory_for_jobs()
+  std::optional<std::string> rack = {};  // of this host; nothing: the one so far
+  std::optional<uint32_t> group = {};    // whose members may use the pool, too (requests.h)
 };
 inline constexpr const char* kDefaultPolicy = "estrain";
 

@@ -35,7 +35,7 @@ HostActions join(Attendance& state, const AgentReport& report) {
   state.leaves = false;
   state.reports.clear();
   note_offered(state, report);
-  return {{AdmitHost{state.offered, report.cores, report.memory, report.gpus}, "its agent shows life"}};
+  return {{AdmitHost{state.offered, report.cores, report.memory, report.gpus, report.rack}, "its agent shows life"}};
 }
 
 void lose(Attendance& state, std::string why, HostActions& actions) {

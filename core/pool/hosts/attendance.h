@@ -75,6 +75,7 @@ struct AdmitHost {
   int64_t cores = 0;
   double memory = 0;                        // for jobs, in bytes; 0: not known
   std::map<std::string, double> gpus = {};  // as AgentReport::gpus
+  std::string rack = {};                    // as AgentReport::rack
 };
 struct RefuseHost {};
 struct FreeHost {};    // the agent of the host wants to end: answered by DevicesReleased

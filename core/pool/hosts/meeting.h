@@ -91,7 +91,8 @@ struct AgentReport {
   std::vector<TaskReport> tasks;
   double memory = 0;                        // of the agent's host for jobs, in bytes; 0: not known
   std::map<std::string, double> gpus = {};  // bytes of each GPU of the agent's host ("cuda:0"), as far as known
-  ESTRAIN_FIELDS(build, life, pid, beat, leaves, gone, devices, cores, tasks, memory, gpus)
+  std::string rack = {};                    // of the agent's host; empty: not known
+  ESTRAIN_FIELDS(build, life, pid, beat, leaves, gone, devices, cores, tasks, memory, gpus, rack)
 };
 
 // A MeetingFolder is the folder `hosts` of a pool.

@@ -92,6 +92,7 @@ class PoolAgent {
     report_.cores = resources::current_resources().cores;
     report_.memory = options.memory ? static_cast<double>(*options.memory) : memory_for_jobs();
     report_.gpus = memory_of_gpus();
+    report_.rack = options.rack;
     say(fmt::format("offers {} to the pool {}", fmt::join(report_.devices, ","), options.pool));
   }
   ~PoolAgent() {

@@ -16,6 +16,7 @@ struct PoolAgentOptions {
   std::string address, interface;       // of this host's agents of runs
   double patience_seconds = 60;         // with a daemon silent at first
   std::optional<uint64_t> memory = {};  // bytes of this host for jobs; nothing: memory_for_jobs()
+  std::string rack = {};                // of this host; empty: not known
 };
 
 // Returns the memory of this host for jobs, in bytes: the machine's, or the cgroup's limit, less a part for the rest of

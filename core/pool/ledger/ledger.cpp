@@ -92,6 +92,15 @@ std::map<std::string, double> memory_in(const std::string& text) {
   return memory;
 }
 
+// {"nodeB": "r2"}
+std::map<std::string, std::string> racks_in(const std::string& text) {
+  std::map<std::string, std::string> racks;
+  const Json all = parse_json(text, "racks");
+  for (const auto& [host, rack] : all.items())
+    if (rack.is_string()) racks[host] = rack.get<std::string>();
+  return racks;
+}
+
 // Calls `write` for each entry of `now` without an equal saved entry, and adds the entry to `changed`.
 template <typename Map, typename Write>
 void write_changes(const Map& now, const Map& saved, Map& changed, Write&& write) {
@@ -159,6 +168,7 @@ void Ledger::write_settings(const State& state) const {
   write("seen", state.seen, saved_.seen);
   if (state.memory != saved_.memory) row.bind("memory").bind(json_text(Json(state.memory))).run();
   if (state.gpu_memory != saved_.gpu_memory) row.bind("gpu_memory").bind(json_text(Json(state.gpu_memory))).run();
+  if (state.racks != saved_.racks) row.bind("racks").bind(json_text(Json(state.racks))).run();
   if (state.troubles != saved_.troubles) row.bind("troubles").bind(json_text(codec::fields_of(state.troubles))).run();
 }
 
@@ -214,6 +224,7 @@ void Ledger::save(const State& state, const std::vector<Line>& lines, const std:
   saved_.troubles = state.troubles;
   saved_.memory = state.memory;
   saved_.gpu_memory = state.gpu_memory;
+  saved_.racks = state.racks;
   is_known_ = true;
 }
 
@@ -244,6 +255,7 @@ void Ledger::read_settings(State& state) const {
     if (name == "seen") state.seen = setting.number(1);
     if (name == "memory") state.memory = memory_in(setting.text(1));
     if (name == "gpu_memory") state.gpu_memory = memory_in(setting.text(1));
+    if (name == "racks") state.racks = racks_in(setting.text(1));
     if (name == "troubles") state.troubles = value_in<dispatch::Troubles>(setting.text(1), "troubles");
   }
 }

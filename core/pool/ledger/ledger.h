@@ -11,7 +11,8 @@
 //   history    events with time, job and reason, and the devices meant for the job from then on
 //   hosts      cores of the hosts brought by agents
 //   settings   policy, seed, charge, tolerance, last_job, last_slot, seen, troubles (what holds jobs: one JSON object),
-//              memory (bytes for jobs on each host: a JSON object), gpu_memory (bytes of each GPU: a JSON object)
+//              memory (bytes for jobs on each host: a JSON object), gpu_memory (bytes of each GPU: a JSON object),
+//              racks (of hosts: a JSON object)
 //
 // Times are seconds since 1970. PRAGMA user_version is the format's number.
 

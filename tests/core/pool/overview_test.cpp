@@ -50,6 +50,17 @@ TEST_CASE("devices are listed with their host, what uses them and since when") {
                            {"since", nullptr}});
 }
 
+TEST_CASE("the status tells the racks of devices, as far as they are known") {
+  dispatch::State state = devices_of_two_hosts();
+  state.racks = {{"nodeB", "r\n7"}};
+  const Json status = status_json(state, true, 1090);
+  CHECK(status.at("devices")[0].at("rack").is_null());
+  CHECK(status.at("devices")[2].at("rack") == "r\n7");
+  const std::string text = format_status(status);
+  CHECK(text.find("  cpu          in use, job 7\n") != std::string::npos);
+  CHECK(text.find("  nodeB/cuda:1 free, rack r 7\n") != std::string::npos);
+}
+
 TEST_CASE("the status lists the jobs that are held, and why") {
   dispatch::State state = devices_of_two_hosts();
   state.jobs[8].phase = dispatch::Phase::held;

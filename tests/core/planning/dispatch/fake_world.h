@@ -43,6 +43,7 @@ struct FakeOptions {
   bool has_profiles = false;                      // checks tell the mini-batch on each type of `speeds`
   std::map<std::string, double> memory = {};      // of hosts, in bytes; absent: not known
   std::map<std::string, double> gpu_memory = {};  // of GPUs, in bytes, by device; absent: not known
+  std::map<std::string, std::string> racks = {};  // of hosts; absent: not known
   double guest_slows = 0;                         // a step beside a guest at work takes this part longer
   DecisionLog* log = nullptr;                     // of what the pool is told and decides; null: none is kept
 };
@@ -60,6 +61,7 @@ class FakeWorld {
     State state;
     state.policy = policy;
     dispatcher_.emplace(std::move(state), settings_);
+    for (const auto& [host, rack] : options_.racks) tell(RackKnown{host, rack});
     tell(DevicesAdded{std::vector<std::string>(static_cast<size_t>(devices), "cpu")});
     settle();
     for (const auto& [host, count] : others) add_host(host, count);

@@ -1,8 +1,19 @@
+#include "core/planning/dispatch/homes.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/planning/dispatch/dispatcher.h"
+#include "core/planning/dispatch/slots.h"
 #include "tests/at_length.h"
 #include "tests/core/planning/dispatch/fake_world.h"
 
@@ -121,6 +132,102 @@ TEST_CASE("a gang starts on the fullest host with room for it, else on few hosts
   world.add_host("h4", 2);
   world.add_host("h5", 2);
   CHECK(submit(4) == Target{{"h4/cpu", 2}, {"h5/cpu", 2}});
+}
+
+TEST_CASE("a gang on several hosts gets the fullest rack with room on as few hosts, else few racks") {
+  FakeWorld world("fifo", 0, {.racks = {{"h1", "a"}, {"h2", "b"}, {"h3", "c"}, {"h4", "b"}, {"h5", "c"}, {"h6", "c"}}},
+                  {}, {{"h1", 2}, {"h2", 2}, {"h3", 2}, {"h4", 2}, {"h5", 2}, {"h6", 2}});
+  const auto submit = [&](int64_t devices) {
+    Request gang;
+    gang.devices = devices;
+    const JobId id = world.submit(8, 20000, 0.1, gang);
+    world.run(5);
+    return world.job(id).target;
+  };
+  CHECK(submit(4) == Target{{"h2/cpu", 2}, {"h4/cpu", 2}});
+  CHECK(submit(4) == Target{{"h3/cpu", 2}, {"h5/cpu", 2}});
+  CHECK(submit(3) == Target{{"h1/cpu", 2}, {"h6/cpu", 1}});
+}
+
+// Hosts of three racks, and hosts whose racks are not known.
+struct Racks {
+  explicit Racks(uint64_t seed) : random(seed) {
+    const bool are_alike = seed % 2 == 0;
+    state.jobs[1].id = 1;
+    for (int host = 0, count = 1 + draw(12); host < count; ++host) {
+      const std::string name = fmt::format("h{}", host);
+      const int rack = draw(4);
+      if (rack > 0) state.racks[name] = std::string(static_cast<size_t>(rack), 'r');
+      const int64_t devices = are_alike ? 2 : 1 + draw(3);
+      for (int64_t device = 0; device < devices; ++device)
+        state.slots.push_back({.id = ++state.last_slot, .name = name + "/cpu"});
+      of_racks[rack > 0 ? state.racks[name] : name].push_back(devices);
+    }
+  }
+  int draw(uint64_t below) { return static_cast<int>(random() % below); }
+  Target packed_gang(int64_t devices) const {
+    Job job = state.jobs.at(1);
+    job.target = {{"cpu", devices}};
+    return packed(state, job, all_held(state));
+  }
+  size_t racks_in(const Target& target) const {
+    std::set<std::string> racks;
+    for (const auto& [group, devices] : target) {
+      const auto known = state.racks.find(host_in(group));
+      racks.insert(known == state.racks.end() ? host_in(group) : known->second);
+    }
+    return racks.size();
+  }
+  // Returns the most devices on so many hosts of these hosts.
+  static int64_t most_on(std::vector<int64_t> devices, size_t hosts) {
+    std::ranges::sort(devices, std::greater<>());
+    devices.resize(std::min(devices.size(), hosts));
+    return std::accumulate(devices.begin(), devices.end(), int64_t{0});
+  }
+
+  std::mt19937_64 random;
+  State state;
+  std::map<std::string, std::vector<int64_t>> of_racks;  // devices of hosts
+};
+
+TEST_CASE(
+    "racks cost no host: a gang is on one rack where one has room on as few hosts, on alike hosts on fewest racks") {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    Racks at(seed);
+    const int64_t devices = 1 + at.draw(at.state.slots.size());
+    const Target target = at.packed_gang(devices);
+    const auto racks = std::exchange(at.state.racks, {});
+    const Target plain = at.packed_gang(devices);
+    at.state.racks = racks;
+    int64_t all = 0;
+    for (const auto& [group, count] : target) all += count;
+    REQUIRE(all == devices);
+    REQUIRE(target.size() == plain.size());
+    const bool fits_in_one = std::ranges::any_of(
+        at.of_racks, [&](const auto& rack) { return Racks::most_on(rack.second, target.size()) >= devices; });
+    CHECK((at.racks_in(target) == 1) == fits_in_one);
+    if (seed % 2 != 0) continue;
+    std::vector<int64_t> hosts;
+    for (const auto& [rack, inside] : at.of_racks) hosts.push_back(std::ssize(inside));
+    size_t fewest = 1;
+    while (Racks::most_on(hosts, fewest) < std::ssize(target)) ++fewest;
+    CHECK(at.racks_in(target) == fewest);
+  }
+}
+
+TEST_CASE("a job at work gets a spare device in a rack where the job has devices, before other racks") {
+  State state;
+  state.slots = {{1, "h1/cpu"}, {2, "h2/cpu", Slot::State::present, false, 1}, {3, "h3/cpu"}};
+  Job& job = state.jobs[1];
+  job.id = 1;
+  job.phase = Phase::running;
+  job.home = "h2";
+  job.target = {{"h2/cpu", 1}};
+  job.request.type = "cpu";
+  CHECK(spare_group(state, job) == "h1/cpu");
+  state.racks = {{"h1", "a"}, {"h2", "b"}, {"h3", "b"}};
+  CHECK(spare_group(state, job) == "h3/cpu");
 }
 
 TEST_CASE("a job on several hosts takes devices of the daemon's own host only if this saves a host") {
@@ -303,7 +410,13 @@ TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are le
     CAPTURE(seed);
     for (const char* policy : {"estrain", "fifo-backfill", "srtf", "tiresias"}) {
       CAPTURE(policy);
-      FakeWorld world(policy, 2, {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.02, .spread = 0.4},
+      FakeWorld world(policy, 2,
+                      {.seed = seed,
+                       .failing = 0.05,
+                       .refusing = 0.2,
+                       .hanging = 0.02,
+                       .spread = 0.4,
+                       .racks = {{"", "a"}, {"h2", "a"}}},
                       {.retries = 1000}, {{"h1", 2}, {"h2", 3}});
       std::mt19937_64 random(seed);
       for (int i = 0; i < 6; ++i) {

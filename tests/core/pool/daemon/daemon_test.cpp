@@ -246,6 +246,19 @@ TEST_CASE("a pool keeps its policy and its devices unless it is served with othe
   CHECK(served_with("cpu:sse", "estrain")->devices() == Names{"nodeB/cpu", "cpu:sse"});
 }
 
+TEST_CASE("a pool keeps the rack of the daemon's host unless it is served with another") {
+  ServedFolder pool{left_behind(Phase::done)};
+  ServeOptions options = pool.options();
+  for (const char* rack : {"r1", "", "r2"}) {
+    options.rack = *rack == '\0' ? std::nullopt : std::optional<std::string>(rack);
+    pool.serve(options);
+    pool.daemon().begin();
+    pool.daemon().end();
+    CHECK(pool.on_disk().racks == std::map<std::string, std::string>{{"", options.rack.value_or("r1")}});
+    pool.stop();
+  }
+}
+
 TEST_CASE("what a daemon cannot be started with is refused, and a new pool is not begun") {
   const ScratchFolder folder;
   const auto refusal = [&](const std::string& devices, const std::string& policy) {

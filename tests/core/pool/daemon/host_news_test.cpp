@@ -26,6 +26,7 @@ struct Hosts : RestingPool {
   // An agent with a CPU and so many bytes shows life on a host that has not been in the pool.
   void join(const std::string& host, double memory) {
     AgentReport report{.build = Build::own(), .life = host, .devices = {"cpu"}, .tasks = {}, .memory = memory};
+    report.rack = "rack of " + host;
     for (report.beat = 1; report.beat <= 2; ++report.beat) {
       MeetingFolder(hosts.directory.path()).write(host, report);
       host_news.tend();
@@ -71,6 +72,7 @@ TEST_CASE("a host that joins gets a waiting job if its memory holds the job, and
     REQUIRE(at.job().phase == Phase::waiting);
     at.join("nodeC", gib * kGiB);
     CHECK(at.devices() == std::vector<std::string>{"cpu", "nodeC/cpu"});
+    CHECK(at.dispatcher.state().racks == std::map<std::string, std::string>{{"nodeC", "rack of nodeC"}});
     CHECK(at.job().phase == (gib > 8 ? Phase::starting : Phase::waiting));
   }
 }

@@ -16,6 +16,7 @@ AgentReport report(const std::string& life, int64_t beat) {
   one.devices = {"cpu", "cuda:0"};
   one.memory = 8e9;
   one.gpus = {{"cuda:0", 16e9}};
+  one.rack = "r1";
   return one;
 }
 
@@ -68,6 +69,7 @@ TEST_CASE("an agent joins once it shows life, with the host's devices; a file al
   CHECK(only<AdmitHost>(events)->devices == std::vector<std::string>{"h1/cpu", "h1/cuda:0"});
   CHECK(only<AdmitHost>(events)->memory == 8e9);
   CHECK(only<AdmitHost>(events)->gpus == std::map<std::string, double>{{"cuda:0", 16e9}});
+  CHECK(only<AdmitHost>(events)->rack == "r1");
   const auto orders = written(one);
   REQUIRE(orders);
   CHECK(orders->to == "a");

@@ -29,6 +29,7 @@ dispatch::State some_state() {
   state.cores = {{"nodeB", 8}};
   state.memory = {{"", 2e9}, {"nodeB", 8e9}};
   state.gpu_memory = {{"cuda:1", 16e9}, {"nodeB/cuda:0", 24e9}};
+  state.racks = {{"", "r1"}, {"nodeB", "r\"2"}};
   state.last_job = 2;
   state.last_slot = 3;
   state.seen = 1700000000.25;
@@ -99,6 +100,7 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.cores == b.cores);
   CHECK(a.memory == b.memory);
   CHECK(a.gpu_memory == b.gpu_memory);
+  CHECK(a.racks == b.racks);
   CHECK(a.last_job == b.last_job);
   CHECK(a.last_slot == b.last_slot);
   CHECK(a.seen == b.seen);
@@ -143,6 +145,7 @@ TEST_CASE("a state comes back as it was saved, and so does a change of it") {
   state.slots.pop_back();
   state.cores["nodeB"] = 4;
   state.memory = {{"", 0x1p33}, {"nodeB", 0x1p34}};
+  state.racks.erase("nodeB");
   state.jobs[1].memory = {{1, 2}, {3, 4}, "program", 5, 6, 7, 8};
   ledger.save(state, {{2.5, 1, "failed", 2, "x", {"cpu", "nodeB/cpu"}}});
   check_equal(Ledger::open(folder / "pool.db").load(), state);
