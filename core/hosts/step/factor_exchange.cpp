@@ -6,7 +6,6 @@
 
 #include "core/base/error.h"
 #include "core/hosts/exchange/wire.h"
-#include "core/state/comm/gradient_factors.h"
 
 namespace estrain::hosts {
 namespace {
@@ -66,6 +65,12 @@ FactorExchange::FactorExchange(comm::JobMemory& memory, const HostPlan& plan, co
   for (size_t i = 0; i < parts.parameters().size(); ++i) {
     if (comm::FactorPlaces::can_hold(parts.parameters()[i].size(), plan.ests())) candidates_.push_back(i);
   }
+  for (const size_t parameter : candidates_) own_head(parameter) = {};  // no offer
+}
+
+comm::FactorHead& FactorExchange::own_head(size_t parameter) const {
+  const ParameterRange& range = parts_.parameters()[parameter];
+  return comm::FactorPlaces(memory_, range.begin, range.size()).head(plan_.here().ests().begin);
 }
 
 size_t FactorExchange::offer_bytes() const { return sizeof(double) + candidates_.size() * sizeof(Offer); }
@@ -73,10 +78,8 @@ size_t FactorExchange::offer_bytes() const { return sizeof(double) + candidates_
 std::vector<std::byte> FactorExchange::offers(double waited_seconds) const {
   std::vector<std::byte> bytes;
   append(bytes, waited_seconds);
-  const VirtualRank first = plan_.here().ests().begin;
   for (const size_t parameter : candidates_) {
-    const ParameterRange& range = parts_.parameters()[parameter];
-    const comm::FactorHead& head = comm::FactorPlaces(memory_, range.begin, range.size()).head(first);
+    const comm::FactorHead& head = own_head(parameter);
     append(bytes, Offer{head.bytes, head.seconds});
   }
   return bytes;

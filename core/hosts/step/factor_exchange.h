@@ -17,6 +17,7 @@
 #include "core/hosts/exchange/inflow.h"
 #include "core/hosts/exchange/outbox.h"
 #include "core/hosts/exchange/shared_parts.h"
+#include "core/state/comm/gradient_factors.h"
 #include "core/state/comm/job_memory.h"
 
 namespace estrain::hosts {
@@ -38,6 +39,7 @@ bool are_worth_sending(const FactorOffers& offers, bool always);
 
 class FactorExchange {
  public:
+  // Before the first step of a stage. No offer of an earlier stage, and no gradient, is left where offers are.
   // `plan`, `parts` and `outbox` outlive this object.
   FactorExchange(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, StepOutbox& outbox);
 
@@ -72,6 +74,7 @@ class FactorExchange {
     size_t parameter = 0, bytes = 0;  // of an EST's factors, with their head
   };
 
+  comm::FactorHead& own_head(size_t parameter) const;  // of this host's first EST
   FactorOffers offers_for(size_t candidate, const std::vector<std::span<const std::byte>>& offers) const;
   bool have_arrived() const;
   std::span<std::byte> place(const Chosen& chosen, VirtualRank rank) const;

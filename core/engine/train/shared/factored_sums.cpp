@@ -101,7 +101,6 @@ FactorWatch::Cuts FactoredSums::watch(size_t arrival, const torch::Tensor& loss,
   FactorWatch::Cuts cuts;
   const VirtualRank rank = rank_of(arrival);
   if (makes_offers(arrival)) {
-    for (const size_t i : candidates_) places_of(i).head(rank) = {};  // no offer
     watch_->watch(loss, [this](size_t i, const GradientFactors& factors) { seen_[candidates_[i]] = factors; });
     return cuts;
   }

@@ -159,6 +159,14 @@ TEST_CASE("factors are chosen where all hosts offer the same, and the network co
   }
 }
 
+TEST_CASE("what earlier stages have left where offers are is no offer") {
+  Hosts hosts({{1}, {1}}, 9, 0, 0, Sums::with_all_factors);
+  for (const auto& host : hosts.all) make_offer(*host);  // as gradients would that were summed there
+  for (const auto& host : hosts.all) host->begin_stage();
+  train_dense(hosts, [](Host&) {});
+  for (const auto& host : hosts.all) CHECK(!is_chosen(*host));
+}
+
 // Two hosts with 1 and 3 ESTs; the gradient is a half of all. The hosts move 3,000 bytes of factors each way.
 FactorOffers offers_of_two() {
   FactorOffers offers;

@@ -59,8 +59,10 @@ class Host : public StepOutbox {
     memory.lay_out(wanted);
     memory.set_ready();
     comm::StageControl(memory).open();
-    exchange = std::make_unique<StepExchange>(memory, plan, *this, kFloatsOfPiece);
+    begin_stage();
   }
+
+  void begin_stage() { exchange = std::make_unique<StepExchange>(memory, plan, *this, kFloatsOfPiece); }
 
   void send(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) override {
     to[host].push_back({head, {bytes.begin(), bytes.end()}});
