@@ -237,7 +237,8 @@ void Courier::on_timer() {
   beats_.send_in_time();
   if (ticks_++ % kTicksBetweenPaces == 0) tell_pace();
   if (const auto factors = stage_.take_chosen_factors(); leads_ && factors)
-    options_.tell(FactorsChosen{factors->parameters, factors->gradient_bytes, factors->bytes});
+    options_.tell(FactorsChosen{factors->parameters, factors->gradient_bytes, factors->bytes, factors->without_factors,
+                                factors->too_large, factors->too_slow});
   links_.look();
 }
 

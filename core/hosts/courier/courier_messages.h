@@ -114,13 +114,14 @@ struct ExchangePace {  // of a step on the host, once a second
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(host, exchange_seconds)
 };
-struct FactorsChosen {  // once in a stage that sends factors of gradients (step/factor_exchange.h)
+struct FactorsChosen {  // once in a stage that may send factors of gradients: FactorExchange::Summary
   static constexpr std::string_view name = "factors";
   uint64_t parameters = 0, gradient_bytes = 0;
   uint64_t bytes = 0;  // of the factors of an EST
+  uint64_t without_factors = 0, too_large = 0, too_slow = 0;
 
   static constexpr bool is_complete = true;
-  ESTRAIN_FIELDS(parameters, gradient_bytes, bytes)
+  ESTRAIN_FIELDS(parameters, gradient_bytes, bytes, without_factors, too_large, too_slow)
 };
 // In JSON an object: {sender: bytes}.
 struct BytesBySender {

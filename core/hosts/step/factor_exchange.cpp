@@ -36,15 +36,16 @@ void append(std::vector<std::byte>& bytes, const T& value) {
 }  // namespace
 
 // A host sends the factors of its ESTs to each other host, and receives the factors of all other ESTs. Partial sums and
-// sums are 2 (H-1)/H of the bytes of a gradient, each way.
-bool are_worth_sending(const FactorOffers& offers, bool always) {
+// sums are 2 (H-1)/H of the bytes of a gradient, each way. Of N ESTs a host has N/H or more, and a place has a
+// gradient's bytes divided by N: factors that do not fit in their place are too large.
+FactorChoice choice_of(const FactorOffers& offers, bool always) {
   size_t ests = 0;
   for (const FactorOffers::OfHost& host : offers.hosts) ests += host.ests;
   const auto hosts = static_cast<double>(offers.hosts.size());
   const size_t bytes = offers.hosts.front().bytes;
   double moved = 0, seconds = 0, waited = std::numeric_limits<double>::infinity();
   for (const FactorOffers::OfHost& host : offers.hosts) {
-    if (host.bytes == 0 || host.bytes != bytes) return false;
+    if (host.bytes == 0 || host.bytes != bytes) return FactorChoice::without;
     const auto elsewhere = static_cast<double>(ests - host.ests);
     moved =
         std::max(moved, static_cast<double>(bytes) * std::max(static_cast<double>(host.ests) * (hosts - 1), elsewhere));
@@ -53,8 +54,9 @@ bool are_worth_sending(const FactorOffers& offers, bool always) {
   }
   const double of_sums = 2 * (hosts - 1) / hosts;
   const double saved = of_sums * offers.gradient_bytes - moved;
-  return 2 * moved < of_sums * offers.gradient_bytes &&
-         (always || 2 * seconds < waited * saved / (of_sums * offers.bytes_of_all));
+  if (2 * moved >= of_sums * offers.gradient_bytes) return FactorChoice::too_large;
+  const bool saves_time = always || 2 * seconds < waited * saved / (of_sums * offers.bytes_of_all);
+  return saves_time ? FactorChoice::sent : FactorChoice::too_slow;
 }
 
 FactorExchange::FactorExchange(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts,
@@ -92,8 +94,6 @@ FactorOffers FactorExchange::offers_for(size_t candidate, const std::vector<std:
   all.bytes_of_all = static_cast<double>(parts_.floats() * sizeof(float));
   for (size_t host = 0; host < plan_.hosts.size(); ++host) {
     const Offer offer = offer_at(offers[host], candidate);
-    if (offer.bytes > comm::FactorPlaces(memory_, range.begin, range.size()).capacity())
-      throw Error(Fault::corrupt, "factors of a gradient that are larger than their place");
     all.hosts.push_back({offer.bytes, static_cast<double>(offer.seconds), waited_seconds(offers[host]),
                          static_cast<size_t>(plan_.hosts[host].ests().size())});
   }
@@ -106,9 +106,24 @@ void FactorExchange::choose(const std::vector<std::span<const std::byte>>& offer
   std::fill_n(chosen, is_chosen_.size(), uint8_t{0});
   for (size_t candidate = candidates_.size(); candidate-- > 0;) {
     const FactorOffers of_hosts = offers_for(candidate, offers);
-    if (!are_worth_sending(of_hosts, plan_.all_factors)) continue;
+    switch (choice_of(of_hosts, plan_.all_factors)) {
+      case FactorChoice::without:
+        ++summary_.without_factors;
+        continue;
+      case FactorChoice::too_large:
+        ++summary_.too_large;
+        continue;
+      case FactorChoice::too_slow:
+        ++summary_.too_slow;
+        continue;
+      case FactorChoice::sent:
+        break;
+    }
     const size_t parameter = candidates_[candidate];
     chosen_.push_back({parameter, of_hosts.hosts.front().bytes});
+    ++summary_.parameters;
+    summary_.gradient_bytes += parts_.parameters()[parameter].size() * sizeof(float);
+    summary_.bytes += chosen_.back().bytes;
     is_chosen_[parameter] = true;
     chosen[parameter] = 1;
     const EstRange own = plan_.here().ests();
@@ -119,16 +134,6 @@ void FactorExchange::choose(const std::vector<std::span<const std::byte>>& offer
     }
   }
   lay_out();
-}
-
-FactorExchange::Summary FactorExchange::summary() const {
-  Summary summary;
-  for (const Chosen& chosen : chosen_) {
-    ++summary.parameters;
-    summary.gradient_bytes += parts_.parameters()[chosen.parameter].size() * sizeof(float);
-    summary.bytes += chosen.bytes;
-  }
-  return summary;
 }
 
 std::span<std::byte> FactorExchange::place(const Chosen& chosen, VirtualRank rank) const {

@@ -34,8 +34,15 @@ struct FactorOffers {
   double gradient_bytes = 0, bytes_of_all = 0;  // of the gradient, and of all gradients
 };
 
+enum class FactorChoice {
+  sent,
+  without,    // a host has found none, or another size than the others
+  too_large,  // half of the bytes of sums, or more
+  too_slow    // to multiply
+};
+
 // The rule above. `always`: the time does not matter.
-bool are_worth_sending(const FactorOffers& offers, bool always);
+FactorChoice choice_of(const FactorOffers& offers, bool always);
 
 class FactorExchange {
  public:
@@ -47,14 +54,15 @@ class FactorExchange {
   size_t offer_bytes() const;
   std::vector<std::byte> offers(double waited_seconds) const;
   // Chooses by the offers of all hosts, [host], and tells the host's workers. Once in a stage, between two steps.
-  // Throws Fault::corrupt if an offer cannot be true.
   void choose(const std::vector<std::span<const std::byte>>& offers);
   const std::vector<bool>& chosen() const { return is_chosen_; }  // [parameter]; before choose(): none
   struct Summary {
     size_t parameters = 0, gradient_bytes = 0;
     size_t bytes = 0;  // of an EST's factors
+    // Parameters that are large enough for factors, and go as sums (FactorChoice).
+    size_t without_factors = 0, too_large = 0, too_slow = 0;
   };
-  Summary summary() const;
+  const Summary& summary() const { return summary_; }  // after choose()
 
   // A step begins. Nothing is sent or received before choose().
   void begin(int64_t step);
@@ -90,7 +98,8 @@ class FactorExchange {
   std::vector<bool> is_chosen_;
   std::vector<Chosen> chosen_;        // the last parameter first, as a backward pass completes gradients
   std::map<size_t, Inflow> inflows_;  // [other host]
-  size_t most_arrivals_ = 0;          // ESTs of the host's worker with the most
+  Summary summary_;
+  size_t most_arrivals_ = 0;  // ESTs of the host's worker with the most
   int64_t step_ = 0;
   // What is sent next: chosen_[number_] of the worker's EST `arrival_`; and the bytes sent before.
   size_t arrival_ = 0, worker_ = 0, number_ = 0;

@@ -248,8 +248,7 @@ void StepExchange::choose_factors() {
   for (size_t host = 0; host < plan_.hosts.size(); ++host)
     offers.push_back(contexts_.of(host).last(factors_->offer_bytes()));
   factors_->choose(offers);
-  const FactorExchange::Summary chosen = factors_->summary();
-  if (chosen.parameters > 0) chosen_factors_ = chosen;
+  chosen_factors_ = factors_->summary();
   sums_.emplace(memory_, plan_, parts_, outbox_, piece_, factors_->chosen());
 }
 

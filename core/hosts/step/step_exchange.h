@@ -71,7 +71,7 @@ class StepExchange {
   };
   TimeTaken take_pace() { return std::exchange(pace_, {}); }  // since the last call
 
-  // The first call after the choice returns what was chosen, if any gradient was.
+  // The first call after the choice returns what was chosen.
   std::optional<FactorExchange::Summary> take_chosen_factors() { return std::exchange(chosen_factors_, {}); }
 
   // Returns the number of remote workers in the stage: a worker counts once a frame of a step has arrived of its host.

@@ -12,8 +12,8 @@
 //
 // 1. In the first three steps of a stage all gradients are summed as partial sums. In the third the first worker of
 //    each host writes a FactorHead for the host's first EST and each parameter. A head with `bytes` is an offer: it has
-//    the size of a full mini-batch's factors, and the time that a product takes. (In earlier steps the processes'
-//    memory is new to them, and slow.)
+//    the size of a full mini-batch's factors, and, if they fit in their place, the time that a product takes. (In
+//    earlier steps the processes' memory is new to them, and slow.)
 // 2. With the results of this step the couriers gather the offers of all hosts. By the same rule all hosts choose the
 //    same parameters (core/hosts/step/factor_exchange.h). The presence flags of the slot say which.
 // 3. In each later step of the stage the workers write the factors of each chosen parameter during the backward pass,

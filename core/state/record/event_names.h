@@ -24,8 +24,9 @@ inline constexpr EventName event_names[] = {
     {"determinism", "what \"auto\" was decided to mean: `chosen`, `reason`"},
     {"device_lost", "a device is not used any more: `step`, `device`, `cause`"},
     {"factors",
-     "in this stage hosts send factors of gradients in place of sums: `parameters`, `gradient_bytes`, and the `bytes` "
-     "of an EST's factors"},
+     "in this stage hosts send factors of gradients in place of sums, if `parameters` is above 0: `parameters`, "
+     "`gradient_bytes`, and the `bytes` of an EST's factors; large parameters that go as sums: `without_factors` (a "
+     "host has found none), `too_large` (half of the bytes of sums, or more), `too_slow` (to multiply)"},
     {"failed", "the run ended by an error: `step`, `fault`, `error`, `advice`"},
     {"fault",
      "a process was lost: worker, device, ESTs, step, process, log; cause, class, evidence, advice and whether it is "

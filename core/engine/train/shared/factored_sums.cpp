@@ -99,7 +99,6 @@ bool FactoredSums::has_chosen(size_t parameter) const {
 FactorWatch::Cuts FactoredSums::watch(size_t arrival, const torch::Tensor& loss,
                                       const std::function<void(size_t parameter)>& take) {
   FactorWatch::Cuts cuts;
-  const VirtualRank rank = rank_of(arrival);
   if (makes_offers(arrival)) {
     watch_->watch(loss, [this](size_t i, const GradientFactors& factors) { seen_[candidates_[i]] = factors; });
     return cuts;
@@ -141,15 +140,18 @@ int64_t FactoredSums::rows_of_full_batch(const GradientFactors& factors) const {
 }
 
 // A head with bytes is an offer. It gets them only if the gradient computed from the factors has the bits of the
-// backward pass.
+// backward pass, or if the factors are too large to be chosen.
 void FactoredSums::offer(size_t parameter, const float* gradient) {
   const GradientFactors factors = std::exchange(seen_[parameter], {});
   if (factors.form == comm::FactorForm::none || gradient == nullptr || !are_storable(factors, sizes(parameter))) return;
   const int64_t rows = rows_of_full_batch(factors);
   const size_t bytes = bytes_of_factors(factors.form, rows, sizes(parameter));
   const comm::FactorPlaces places = places_of(parameter);
-  if (rows == 0 || bytes > places.capacity()) return;
+  if (rows == 0 || bytes > std::numeric_limits<uint32_t>::max()) return;
   const VirtualRank rank = rank_of(0);
+  comm::FactorHead& head = places.head(rank);
+  head.bytes = static_cast<uint32_t>(bytes);
+  if (bytes > places.capacity()) return;
   put_factors(places, rank, factors);
   torch::Tensor computed = gradient_of(factors_in(places, rank, sizes(parameter)), sizes(parameter));
   const auto n = static_cast<size_t>(computed.numel());
@@ -158,7 +160,6 @@ void FactoredSums::offer(size_t parameter, const float* gradient) {
   // A short mini-batch takes less time than a full one.
   const double seconds = seconds_of_product(parameter, std::move(computed)) * static_cast<double>(rows) /
                          static_cast<double>(factors.rows());
-  comm::FactorHead& head = places.head(rank);
   head.rows = rows;
   head.bytes = static_cast<uint32_t>(bytes);
   head.seconds = static_cast<float>(seconds);

@@ -136,18 +136,20 @@ TEST_CASE("factors are chosen where all hosts offer the same, and the network co
     Sums sums;
     uint32_t bytes, bytes_of_last;
     float seconds;
-    bool is_chosen;
+    size_t FactorExchange::Summary::*counted;
   };
+  using Summary = FactorExchange::Summary;
   constexpr float kLong = 1e6f;
-  for (const Case& each : {Case{Sums::with_factors, kFactorBytes, kFactorBytes, 0, true},
-                           Case{Sums::with_factors, kFactorBytes, kFactorBytes, kLong, false},
-                           Case{Sums::with_all_factors, kFactorBytes, kFactorBytes, kLong, true},
-                           Case{Sums::with_all_factors, kFactorBytes, 0, 0, false},
-                           Case{Sums::with_all_factors, kFactorBytes, kFactorBytes + 64, 0, false},
-                           Case{Sums::with_all_factors, 0, 0, 0, false},
+  for (const Case& each : {Case{Sums::with_factors, kFactorBytes, kFactorBytes, 0, &Summary::parameters},
+                           Case{Sums::with_factors, kFactorBytes, kFactorBytes, kLong, &Summary::too_slow},
+                           Case{Sums::with_all_factors, kFactorBytes, kFactorBytes, kLong, &Summary::parameters},
+                           Case{Sums::with_all_factors, kFactorBytes, 0, 0, &Summary::without_factors},
+                           Case{Sums::with_all_factors, kFactorBytes, kFactorBytes + 64, 0, &Summary::without_factors},
+                           Case{Sums::with_all_factors, 0, 0, 0, &Summary::without_factors},
                            // Half of 4097 floats, and more: 2 hosts with one EST each.
-                           Case{Sums::with_all_factors, 8192, 8192, 0, true},
-                           Case{Sums::by_couriers, kFactorBytes, kFactorBytes, 0, false}}) {
+                           Case{Sums::with_all_factors, 8192, 8192, 0, &Summary::parameters},
+                           Case{Sums::with_all_factors, 8256, 8256, 0, &Summary::too_large},
+                           Case{Sums::by_couriers, kFactorBytes, kFactorBytes, 0, nullptr}}) {
     CAPTURE(each.bytes);
     CAPTURE(each.seconds);
     Hosts hosts({{1}, {1}}, 9, 0, 0, each.sums);
@@ -155,7 +157,14 @@ TEST_CASE("factors are chosen where all hosts offer the same, and the network co
       make_offer(host, host.plan.own == 1 ? each.bytes_of_last : each.bytes, each.seconds);
       if (each.bytes == 0) places(host).head(host.plan.here().ests().begin) = {};
     });
-    for (const auto& host : hosts.all) CHECK(is_chosen(*host) == each.is_chosen);
+    for (const auto& host : hosts.all) {
+      CHECK(is_chosen(*host) == (each.counted == &Summary::parameters));
+      const std::optional<Summary> chosen = host->exchange->take_chosen_factors();
+      REQUIRE(chosen.has_value() == (each.counted != nullptr));
+      if (!chosen) continue;
+      CHECK(chosen.value().*each.counted == 1);
+      CHECK(chosen->parameters + chosen->without_factors + chosen->too_large + chosen->too_slow == 1);
+    }
   }
 }
 
@@ -179,35 +188,35 @@ FactorOffers offers_of_two() {
 TEST_CASE("factors are sent if the products take less than half of the waiting that they save, on each host") {
   // The first host multiplies the factors of three ESTs: 0.3 s. It saves 6,000 of 18,000 bytes, 0.67 of 2 s of waiting.
   FactorOffers offers = offers_of_two();
-  CHECK(are_worth_sending(offers, false));
+  CHECK(choice_of(offers, false) == FactorChoice::sent);
   offers.hosts[0].seconds = 0.112;
-  CHECK(!are_worth_sending(offers, false));
-  CHECK(are_worth_sending(offers, true));
+  CHECK(choice_of(offers, false) == FactorChoice::too_slow);
+  CHECK(choice_of(offers, true) == FactorChoice::sent);
   offers = offers_of_two();
   offers.hosts[1].seconds = 0.33;  // for one EST elsewhere
-  CHECK(are_worth_sending(offers, false));
+  CHECK(choice_of(offers, false) == FactorChoice::sent);
   offers.hosts[1].seconds = 0.34;
-  CHECK(!are_worth_sending(offers, false));
+  CHECK(choice_of(offers, false) == FactorChoice::too_slow);
   for (const size_t host : {0, 1}) {
     offers = offers_of_two();
     offers.hosts[host].waited_seconds = 1.7;
-    CHECK(!are_worth_sending(offers, false));
+    CHECK(choice_of(offers, false) == FactorChoice::too_slow);
     offers.hosts[host].waited_seconds = 1.9;
-    CHECK(are_worth_sending(offers, false));
+    CHECK(choice_of(offers, false) == FactorChoice::sent);
   }
 }
 
 TEST_CASE("factors are sent if they have less than half of the bytes of sums, and all hosts offer the same") {
   FactorOffers offers = offers_of_two();
   offers.gradient_bytes = 6001;
-  CHECK(are_worth_sending(offers, true));
+  CHECK(choice_of(offers, true) == FactorChoice::sent);
   offers.gradient_bytes = 6000;
-  CHECK(!are_worth_sending(offers, true));
+  CHECK(choice_of(offers, true) == FactorChoice::too_large);
   offers = offers_of_two();
   offers.hosts[1].bytes = 999;
-  CHECK(!are_worth_sending(offers, true));
+  CHECK(choice_of(offers, true) == FactorChoice::without);
   offers.hosts[0].bytes = offers.hosts[1].bytes = 0;
-  CHECK(!are_worth_sending(offers, true));
+  CHECK(choice_of(offers, true) == FactorChoice::without);
 }
 
 TEST_CASE("factors that are more than half of the sums' bytes are not chosen") {
@@ -217,15 +226,28 @@ TEST_CASE("factors that are more than half of the sums' bytes are not chosen") {
   for (const auto& host : hosts.all) CHECK(!is_chosen(*host));
 }
 
-TEST_CASE("a host refuses factors that nobody chose, and an offer that its place cannot hold") {
+TEST_CASE("factors that do not fit in their place are too large, however the ESTs are split") {
+  for (const std::vector<size_t>& split : {std::vector<size_t>{1, 1}, {1, 7}, {3, 3, 2}, {1, 1, 1, 1, 1}}) {
+    CAPTURE(split.size());
+    const size_t ests = std::accumulate(split.begin(), split.end(), size_t{0});
+    for (const size_t floats : {256 * ests, 300 * ests + 1, (size_t{1} << 28) + 5}) {
+      CAPTURE(floats);
+      FactorOffers offers;
+      offers.gradient_bytes = offers.bytes_of_all = static_cast<double>(floats * sizeof(float));
+      const size_t place = floats / ests / comm::FactorPlaces::floats_of_unit * 64;
+      for (const size_t own : split) offers.hosts.push_back({place + 64, 0, 1, own});
+      CHECK(choice_of(offers, true) == FactorChoice::too_large);
+    }
+  }
+}
+
+TEST_CASE("a host refuses factors that nobody chose") {
   Hosts hosts({{1}, {1}}, 3, 0, 0, Sums::with_all_factors);
   CHECK_THROWS_WITH_AS(hosts[0].exchange->room_for(1, {Kind::factors, 64, round_number(3, 0), 0}),
                        "factors of gradients, where none were chosen", Error);
   Hosts without({{1}, {1}}, 3);
   CHECK_THROWS_WITH_AS(without[0].exchange->room_for(1, {Kind::factors, 64, round_number(3, 0), 0}),
                        "factors of gradients, where all gradients go as sums", Error);
-  CHECK_THROWS_WITH_AS(train_dense(hosts, [](Host& host) { make_offer(host, 1 << 20); }),
-                       "factors of a gradient that are larger than their place", Error);
 }
 
 }  // namespace

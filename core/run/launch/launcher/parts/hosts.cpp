@@ -127,7 +127,10 @@ std::optional<decisions::Event> Hosts::hear() {
   if (say == "factors")
     run_.journal.log("factors", {{"parameters", said.at("parameters")},
                                  {"gradient_bytes", said.at("gradient_bytes")},
-                                 {"bytes", said.at("bytes")}});
+                                 {"bytes", said.at("bytes")},
+                                 {"without_factors", said.at("without_factors")},
+                                 {"too_large", said.at("too_large")},
+                                 {"too_slow", said.at("too_slow")}});
   if (say == "host_lost") lose(host, said.value("why", ""));
   if (say != "error") return std::nullopt;
   left_to_others_ |= said.value("gives_up", false);

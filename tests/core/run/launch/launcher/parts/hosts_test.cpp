@@ -88,6 +88,18 @@ TEST_CASE("what is known of a link is added to, not replaced") {
   CHECK(sample.run->state.hosts.said == Json({{"nodeB", {{"link", 5}, {"pace", 6}}}}));
 }
 
+TEST_CASE("an event tells which gradients hosts send as factors, and why others go as sums") {
+  HostedRun sample;
+  const Json chosen = {{"parameters", 0},      {"gradient_bytes", 0}, {"bytes", 0},
+                       {"without_factors", 3}, {"too_large", 2},      {"too_slow", 1}};
+  Json said = chosen;
+  said["say"] = "factors";
+  sample.hear(said);
+  const std::vector<Json> logged = sample.logged("factors");
+  REQUIRE(logged.size() == 1);
+  for (const auto& field : chosen.items()) CHECK(logged[0].value(field.key(), Json()) == field.value());
+}
+
 TEST_CASE("an error of the courier, and its end, end a job over several hosts; one that only serves may end") {
   HostedRun sample;
   Json said = codec::fields_of(comm::Failed(Error(Fault::mismatch, "other bits")));
