@@ -288,7 +288,6 @@ TEST_CASE("a Python whose libtorch_cuda.so is another build is refused") {
   CHECK(python.refused(net_of(), other).says("this Python's libtorch_cuda.so is another build (build id "));
 }
 
-// Without products, for which the probe asks cuBLAS.
 TEST_CASE("check tries a module in Python on the GPU, and foretells the GPU's memory") {
   const PythonOnGpus python;
   const std::string net =
@@ -296,18 +295,21 @@ TEST_CASE("check tries a module in Python on the GPU, and foretells the GPU's me
       "class Net(torch.nn.Module):\n"
       "    def __init__(self):\n"
       "        super().__init__()\n"
-      "        self.weight = torch.nn.Parameter(torch.ones(24))\n"
+      "        self.first = torch.nn.Linear(24, 24)\n"
       "    def forward(self, x):\n"
-      "        return (x * self.weight).sum()\n"
+      "        x = self.first(x).view(-1, 4, 6)\n"
+      "        return (x @ x.transpose(1, 2)).sum()\n"
       "def build():\n"
       "    torch.backends.cudnn.benchmark = True\n"
       "    return Net()\n";
-  const Ended check =
-      estrain({"check", python.spec_of(net), "--run", python.folder / "run", "--devices", "cuda:0", "--operators"});
-  INFO(check.shown());
-  CHECK(check.code == 0);
-  CHECK(check.says("GPU memory     ok"));
-  CHECK(check.says("torch.backends.cudnn.benchmark of the model's Python code is not applied"));
+  for (const char* precision : {"fp32", "bf16"}) {
+    const Ended check = estrain({"check", python.spec_of(net), "--run", python.folder / "run", "--devices", "cuda:0",
+                                 "--set", std::string("job.precision=") + precision});
+    INFO(check.shown());
+    CHECK(check.code == 0);
+    CHECK(check.says("GPU memory     ok"));
+    CHECK(check.says("torch.backends.cudnn.benchmark of the model's Python code is not applied"));
+  }
   const Ended on_cpu = estrain(
       {"check", python.spec_of(net_of()), "--run", python.folder / "run", "--devices", "cpu", "--gpu-memory", "80"});
   INFO(on_cpu.shown());

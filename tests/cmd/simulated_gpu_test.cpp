@@ -567,6 +567,25 @@ TEST_CASE("several GPUs pass on their sums in one group for each bucket, and the
   CHECK(plain.stream_waits <= buckets + sharing + 1 + reads + 2);  // to share, to go on, and for the mini-batches
 }
 
+TEST_CASE(
+    "check tries a mini-batch on a GPU with LibTorch's own products and convolutions, and with the portable ones") {
+  const ScratchFolder folder;
+  const auto check = [&](const std::string& text, const Words& more, const std::string& kernels) {
+    const std::string spec = folder.write("job.toml", text);
+    take_another_order();
+    const Ended ended = estrain(with({"check", spec, "--run", folder / "run", "--devices", "cuda:0"}, more));
+    INFO(ended.shown());
+    CHECK(ended.code == 0);
+    CHECK(ended.says(" parameters on cuda:0: forward and backward in "));
+    CHECK(ended.says(kernels));
+    CHECK(ended.says("GPU memory     ok"));
+  };
+  check(mlp_job(), {}, " ms with the portable ones");
+  check(lenet_job(), {}, " ms with the portable ones");
+  check(lenet_job(), kInBf16, " ms with LibTorch's kernels; ");
+  check(resnet18_job(), kSmall, " ms with the portable ones");
+}
+
 TEST_CASE("check and plan name what each GPU needs, and the fewest GPUs that hold the job") {
   const ScratchFolder folder;
   const Setting profiles("ESTRAIN_PROFILES", folder / "profiles.json");

@@ -1,6 +1,6 @@
 // cuDNN (libcudnn.so.9) on a simulated GPU: convolutions through its backend's descriptors, by a few engines with their
-// own bits. One more is not deterministic and reports it; another reports nothing. Batch norm computes nothing
-// (layer_operators.h does).
+// own bits. One more is not deterministic and reports it; another reports nothing. Batch norm, and the convolutions of
+// LibTorch's own operators, compute nothing (operators.cpp does).
 
 #include <cudnn.h>
 
@@ -233,6 +233,9 @@ extern "C" {
 
 size_t cudnnGetVersion() { return CUDNN_VERSION; }
 const char* cudnnGetErrorString(cudnnStatus_t) { return "an error of the simulated cuDNN"; }
+void cudnnGetLastErrorString(char* words, size_t size) {
+  std::snprintf(words, size, "an error of the simulated cuDNN");
+}
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = reinterpret_cast<cudnnHandle_t>(new Handle());
   return CUDNN_STATUS_SUCCESS;
@@ -278,15 +281,18 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
                                        cudnnBackendAttributeType_t type, int64_t most, int64_t* count, void* into) {
   const Node& node = *of(descriptor);
   const auto give_nodes = [&](const std::vector<Descriptor>& nodes) {
-    *count = std::min(most, static_cast<int64_t>(nodes.size()));
-    for (int64_t i = 0; i < *count; ++i)
+    const int64_t there = std::ssize(nodes);
+    *count = into == nullptr ? there : std::min(most, there);
+    for (int64_t i = 0; into != nullptr && i < *count; ++i)
       of(static_cast<cudnnBackendDescriptor_t*>(into)[i]) = nodes[static_cast<size_t>(i)];
     return CUDNN_STATUS_SUCCESS;
   };
   switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: {
       std::vector<Descriptor> suggestions;
-      for (int64_t engine = kEngines - 1; engine >= 0; --engine)
+      // LibTorch does not expect the error that an engine without a report leaves.
+      const int64_t engines = ComputedElsewhere::is_so() ? kSaysNothing : kEngines;
+      for (int64_t engine = engines - 1; engine >= 0; --engine)
         suggestions.push_back(configuration_of(node.nodes.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)[0], engine));
       return give_nodes(suggestions);
     }
@@ -318,6 +324,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 }
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
+  if (ComputedElsewhere::is_so()) return CUDNN_STATUS_SUCCESS;
   const Convolution convolution = convolution_of(*of(plan), *of(pack));
   if (convolution.algorithm == kNotDeterministic) fail("a convolution that is not deterministic");
   void* const workspace = of(pack)->one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);

@@ -1,6 +1,7 @@
 #include "tests/simulated_gpu/layer_operators.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/convolution.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward.h>
 
@@ -38,6 +39,13 @@ Stack of_cudnn_backward(const Stack& given) {
       given[1].toTensor(), given[0].toTensor(), optional(given[2]), optional(given[3]), optional(given[4]),
       optional(given[5]), optional(given[6]), /*train=*/true, given[7].toDouble(), {true, true, true});
   return {input, weight, bias};
+}
+
+// (input, weight, padding, stride, dilation, groups, benchmark, deterministic, allow_tf32) -> output
+Stack convolution_of_cudnn(const Stack& given) {
+  const auto numbers = [&](size_t place) { return given[place].toIntVector(); };
+  return {at::convolution(given[0].toTensor(), given[1].toTensor(), {}, numbers(3), numbers(2), numbers(4),
+                          /*transposed=*/false, /*output_padding=*/{0}, given[5].toInt())};
 }
 
 // (input_gates, hidden_gates, cx, input_bias, hidden_bias) -> (hy, cy, workspace: the four gates)
@@ -99,6 +107,7 @@ const std::map<std::string, LayerOperator> kLayerOperators = {
     {"aten::_thnn_fused_gru_cell_backward", gru_cell_backward},
     {"aten::_thnn_fused_lstm_cell", lstm_cell},
     {"aten::_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward},
+    {"aten::cudnn_convolution", convolution_of_cudnn},
     {"aten::native_batch_norm", native},
     {"aten::cudnn_batch_norm", of_cudnn},
     {"aten::cudnn_batch_norm_backward", of_cudnn_backward},

@@ -1,6 +1,6 @@
 #pragma once
-// LibTorch's batch norm and cells of an LSTM on a simulated GPU. LibTorch lacks these operators on the CPU, or gives
-// other results there.
+// LibTorch's convolution, batch norm and cells of an LSTM on a simulated GPU. LibTorch lacks these operators on the
+// CPU, or gives other results there.
 
 #include <ATen/core/stack.h>
 
