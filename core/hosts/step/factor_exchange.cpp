@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "core/base/error.h"
 #include "core/hosts/exchange/wire.h"
@@ -35,30 +34,6 @@ void append(std::vector<std::byte>& bytes, const T& value) {
 
 }  // namespace
 
-// A host sends the factors of its ESTs to each other host, and receives the factors of all other ESTs. Partial sums and
-// sums are 2 (H-1)/H of the bytes of a gradient, each way. Of N ESTs a host has N/H or more, and a place has a
-// gradient's bytes divided by N: factors that do not fit in their place are too large.
-FactorChoice choice_of(const FactorOffers& offers, bool always) {
-  size_t ests = 0;
-  for (const FactorOffers::OfHost& host : offers.hosts) ests += host.ests;
-  const auto hosts = static_cast<double>(offers.hosts.size());
-  const size_t bytes = offers.hosts.front().bytes;
-  double moved = 0, seconds = 0, waited = std::numeric_limits<double>::infinity();
-  for (const FactorOffers::OfHost& host : offers.hosts) {
-    if (host.bytes == 0 || host.bytes != bytes) return FactorChoice::without;
-    const auto elsewhere = static_cast<double>(ests - host.ests);
-    moved =
-        std::max(moved, static_cast<double>(bytes) * std::max(static_cast<double>(host.ests) * (hosts - 1), elsewhere));
-    seconds = std::max(seconds, elsewhere * host.seconds);
-    waited = std::min(waited, host.waited_seconds);
-  }
-  const double of_sums = 2 * (hosts - 1) / hosts;
-  const double saved = of_sums * offers.gradient_bytes - moved;
-  if (2 * moved >= of_sums * offers.gradient_bytes) return FactorChoice::too_large;
-  const bool saves_time = always || 2 * seconds < waited * saved / (of_sums * offers.bytes_of_all);
-  return saves_time ? FactorChoice::sent : FactorChoice::too_slow;
-}
-
 FactorExchange::FactorExchange(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts,
                                StepOutbox& outbox)
     : memory_(memory), plan_(plan), parts_(parts), outbox_(outbox), is_chosen_(parts.parameters().size()) {
@@ -87,9 +62,10 @@ std::vector<std::byte> FactorExchange::offers(double waited_seconds) const {
   return bytes;
 }
 
-FactorOffers FactorExchange::offers_for(size_t candidate, const std::vector<std::span<const std::byte>>& offers) const {
+plan::FactorOffers FactorExchange::offers_for(size_t candidate,
+                                              const std::vector<std::span<const std::byte>>& offers) const {
   const ParameterRange& range = parts_.parameters()[candidates_[candidate]];
-  FactorOffers all;
+  plan::FactorOffers all;
   all.gradient_bytes = static_cast<double>(range.size() * sizeof(float));
   all.bytes_of_all = static_cast<double>(parts_.floats() * sizeof(float));
   for (size_t host = 0; host < plan_.hosts.size(); ++host) {
@@ -105,18 +81,18 @@ void FactorExchange::choose(const std::vector<std::span<const std::byte>>& offer
   uint8_t* const chosen = comm::chosen_factors(memory_);
   std::fill_n(chosen, is_chosen_.size(), uint8_t{0});
   for (size_t candidate = candidates_.size(); candidate-- > 0;) {
-    const FactorOffers of_hosts = offers_for(candidate, offers);
-    switch (choice_of(of_hosts, plan_.all_factors)) {
-      case FactorChoice::without:
+    const plan::FactorOffers of_hosts = offers_for(candidate, offers);
+    switch (plan::choice_of(of_hosts, plan_.all_factors)) {
+      case plan::FactorChoice::without:
         ++summary_.without_factors;
         continue;
-      case FactorChoice::too_large:
+      case plan::FactorChoice::too_large:
         ++summary_.too_large;
         continue;
-      case FactorChoice::too_slow:
+      case plan::FactorChoice::too_slow:
         ++summary_.too_slow;
         continue;
-      case FactorChoice::sent:
+      case plan::FactorChoice::sent:
         break;
     }
     const size_t parameter = candidates_[candidate];

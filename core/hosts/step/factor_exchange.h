@@ -3,10 +3,8 @@
 // the factors on their way.
 //
 // Factors are chosen once in a stage, in its third step, by offers that all hosts know: the sizes of factors, the time
-// of their product, and the time for which the host's workers have waited for the sums of the second step. A parameter
-// is chosen if its factors have less than half of the bytes of its partial sums and sums, and the products of the other
-// hosts' factors take less than half of the part of the waiting that goes with those bytes. The shortest waiting of all
-// hosts counts: other hosts wait for the slowest host, too.
+// of their product, and the time for which the host's workers have waited for the sums of the second step. The rule is
+// plan::choice_of().
 
 #include <cstddef>
 #include <cstdint>
@@ -17,32 +15,11 @@
 #include "core/hosts/exchange/inflow.h"
 #include "core/hosts/exchange/outbox.h"
 #include "core/hosts/exchange/shared_parts.h"
+#include "core/planning/plan/factors.h"
 #include "core/state/comm/gradient_factors.h"
 #include "core/state/comm/job_memory.h"
 
 namespace estrain::hosts {
-
-// What all hosts know of a gradient that may go as factors.
-struct FactorOffers {
-  struct OfHost {
-    size_t bytes = 0;           // of the factors of an EST; 0: no offer
-    double seconds = 0;         // of the product of an EST's factors
-    double waited_seconds = 0;  // for the sums of all gradients
-    size_t ests = 0;
-  };
-  std::vector<OfHost> hosts;
-  double gradient_bytes = 0, bytes_of_all = 0;  // of the gradient, and of all gradients
-};
-
-enum class FactorChoice {
-  sent,
-  without,    // a host has found none, or another size than the others
-  too_large,  // half of the bytes of sums, or more
-  too_slow    // to multiply
-};
-
-// The rule above. `always`: the time does not matter.
-FactorChoice choice_of(const FactorOffers& offers, bool always);
 
 class FactorExchange {
  public:
@@ -59,7 +36,7 @@ class FactorExchange {
   struct Summary {
     size_t parameters = 0, gradient_bytes = 0;
     size_t bytes = 0;  // of an EST's factors
-    // Parameters that are large enough for factors, and go as sums (FactorChoice).
+    // Parameters that are large enough for factors, and go as sums (plan::FactorChoice).
     size_t without_factors = 0, too_large = 0, too_slow = 0;
   };
   const Summary& summary() const { return summary_; }  // after choose()
@@ -83,7 +60,7 @@ class FactorExchange {
   };
 
   comm::FactorHead& own_head(size_t parameter) const;  // of this host's first EST
-  FactorOffers offers_for(size_t candidate, const std::vector<std::span<const std::byte>>& offers) const;
+  plan::FactorOffers offers_for(size_t candidate, const std::vector<std::span<const std::byte>>& offers) const;
   bool have_arrived() const;
   std::span<std::byte> place(const Chosen& chosen, VirtualRank rank) const;
   void lay_out();

@@ -15,7 +15,7 @@
 //    the size of a full mini-batch's factors, and, if they fit in their place, the time that a product takes. (In
 //    earlier steps the processes' memory is new to them, and slow.)
 // 2. With the results of this step the couriers gather the offers of all hosts. By the same rule all hosts choose the
-//    same parameters (core/hosts/step/factor_exchange.h). The presence flags of the slot say which.
+//    same parameters (core/planning/plan/factors.h). The presence flags of the slot say which.
 // 3. In each later step of the stage the workers write the factors of each chosen parameter during the backward pass,
 //    and the couriers send them.
 
