@@ -37,6 +37,7 @@ comm::ProbeAnswer answer_to(const comm::TryMiniBatch& request, const comm::Probe
   train::ProbeSetup setup;
   setup.measures = request.measures;
   setup.foretells = request.foretells;
+  setup.factors = request.factors;
   set_up(setup, request.spec, {asker.descriptor(), request.measures, request.foretells, request.device, std::nullopt});
   return answer_of<comm::ProbeReport>("estrain_probe", setup);
 }

@@ -22,6 +22,7 @@
 #include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/job/trial.h"
 #include "core/engine/train/resident/memory_need.h"
+#include "core/engine/train/shared/factor_offers.h"
 #include "core/engine/train/shared/whole_update.h"
 
 namespace estrain::train {
@@ -143,12 +144,16 @@ comm::ProbedSize size_of(const TrainingJob& job) {
           .steps = job.timetable().total_steps()};
 }
 
-// With the kernels that the job takes.
-GpuBytes foretell_gpus(const DryRun& trial, const data::LoadedBatch& batch, uint64_t batch_bytes, bool has_portable) {
-  const spec::JobSpec& spec = trial.job.spec();
+// Calls `measure` with the kernels that the job takes.
+template <typename Measure>
+auto with_kernels_of_job(const DryRun& trial, bool has_portable, Measure&& measure) {
   std::optional<PortableTurn> turn;
-  if (has_portable && spec.job.kernels == spec::Kernels::portable)
+  if (has_portable && trial.job.spec().job.kernels == spec::Kernels::portable)
     turn.emplace(trial.device, trial.job.network().interpreter());
+  return measure();
+}
+
+GpuBytes foretell_gpus(const DryRun& trial, const data::LoadedBatch& batch, uint64_t batch_bytes) {
   return bytes_of_gpus(trial.job, measure_pass(trial, as_tensors(batch, trial.device)), batch_bytes);
 }
 
@@ -209,15 +214,19 @@ comm::ProbeReport probe(ProbeSetup& setup) {
                     std::back_inserter(uses));
   for (const operators::OperatorUse& use : uses) report.operators.push_back(as_report(use));
   report.size = size_of(job);
-  if (setup.measures) report.seconds = measure(trial, batch, has_portable && is_covered(uses));
+  const bool is_portable = has_portable && is_covered(uses);
+  if (setup.measures) report.seconds = measure(trial, batch, is_portable);
   try_largest_update(job);
   report.memory = own_memory_use();
   report.gpu_memory = device->memory();
   if (setup.foretells) {
-    GpuBytes foretold = foretell_gpus(trial, batch, report.size.batch_bytes, has_portable && is_covered(uses));
+    GpuBytes foretold =
+        with_kernels_of_job(trial, is_portable, [&] { return foretell_gpus(trial, batch, report.size.batch_bytes); });
     report.gpu_bytes = std::move(foretold.memory);
     report.gpu_slot_bytes = std::move(foretold.slots);
   }
+  if (setup.factors)
+    report.factors = with_kernels_of_job(trial, is_portable, [&] { return probe_factors(trial, batch); });
   if (!setup.spec.train.metrics_file.empty() && data.test != nullptr) {
     job.network().model().want_outputs(true);
     try_users_metrics(job, *device);

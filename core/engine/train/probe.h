@@ -23,6 +23,7 @@ struct ProbeSetup {
   std::string libraries;   // folder of the libraries for devices
   bool measures = false;   // also time mini-batches with both kinds of kernels, for about two seconds
   bool foretells = false;  // also foretell the memory that GPUs need
+  bool factors = false;    // also measure factors of gradients, on the CPU
   model::Interpreter* interpreter = nullptr;  // as in WorkerSetup
   double seconds = 3;                         // of timing blocks, at least
 };

@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/engine/est/fold.h"
+#include "core/engine/train/shared/factor_offers.h"
 #include "core/state/comm/meetings/bell.h"
 
 namespace estrain::train {
@@ -26,15 +27,9 @@ FactoredSums::FactoredSums(Workplace& place, const StageOrder& order, bool may_c
       workers_(order.ranges.size()),
       factor_(place.job.gradient_sum().factor()),
       fold_of_all_(place.job.gradient_sum().fold(place.job.places().ests.all())),
+      candidates_(factor_candidates(place.job)),
       seen_(place.job.places().model.num_parameters()) {
   plan(order);
-  const bool rows_vary = place.job.samples().train().shape().is_ragged();
-  for (size_t i = 0; i < seen_.size(); ++i) {
-    const torch::Tensor& parameter = place.job.network().parameters()[i];
-    const auto elements = static_cast<size_t>(parameter.numel());
-    if (parameter.dim() == 2 && !rows_vary && comm::FactorPlaces::can_hold(elements, memory_.ests()))
-      candidates_.push_back(i);
-  }
 }
 
 // The host's workers have their ranges; each EST elsewhere is a range of its own.
@@ -131,59 +126,27 @@ void FactoredSums::write(size_t arrival, size_t chosen, const GradientFactors& f
   comm::ring(place_.courier);
 }
 
-// Returns the rows of this worker's first EST in a step with a full mini-batch; 0: rows do not belong to samples.
-int64_t FactoredSums::rows_of_full_batch(const GradientFactors& factors) const {
-  const data::EpochSampler& sampler = place_.job.samples().sampler();
-  const auto samples = static_cast<int64_t>(sampler.indices(memory_.commit().trained(), rank_of(0)).size());
-  const int64_t rows = factors.rows();
-  return samples == 0 || rows % samples != 0 ? 0 : rows / samples * sampler.batch();
-}
-
 // A head with bytes is an offer. It gets them only if the gradient computed from the factors has the bits of the
 // backward pass, or if the factors are too large to be chosen.
 void FactoredSums::offer(size_t parameter, const float* gradient) {
   const GradientFactors factors = std::exchange(seen_[parameter], {});
   if (factors.form == comm::FactorForm::none || gradient == nullptr || !are_storable(factors, sizes(parameter))) return;
-  const int64_t rows = rows_of_full_batch(factors);
+  const VirtualRank rank = rank_of(0);
+  const int64_t rows = rows_of_full_batch(place_.job, memory_.commit().trained(), rank, factors.rows());
   const size_t bytes = bytes_of_factors(factors.form, rows, sizes(parameter));
   const comm::FactorPlaces places = places_of(parameter);
   if (rows == 0 || bytes > std::numeric_limits<uint32_t>::max()) return;
-  const VirtualRank rank = rank_of(0);
   comm::FactorHead& head = places.head(rank);
   head.bytes = static_cast<uint32_t>(bytes);
   if (bytes > places.capacity()) return;
   put_factors(places, rank, factors);
-  torch::Tensor computed = gradient_of(factors_in(places, rank, sizes(parameter)), sizes(parameter));
-  const auto n = static_cast<size_t>(computed.numel());
-  if (!computed.is_contiguous() || std::memcmp(computed.const_data_ptr<float>(), gradient, n * sizeof(float)) != 0)
-    return;
-  // A short mini-batch takes less time than a full one.
-  const double seconds = seconds_of_product(parameter, std::move(computed)) * static_cast<double>(rows) /
-                         static_cast<double>(factors.rows());
+  const auto seconds =
+      seconds_of_product(factors_in(places, rank, sizes(parameter)), sizes(parameter), gradient, factor_);
+  if (!seconds) return;
   head.rows = rows;
   head.bytes = static_cast<uint32_t>(bytes);
-  head.seconds = static_cast<float>(seconds);
-}
-
-// The product of the factors in the place of this worker's first EST. `memory`: an earlier product, whose memory the
-// next product gets.
-double FactoredSums::seconds_of_product(size_t parameter, torch::Tensor memory) const {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  FactoredTable table(sizes(parameter), {.arrivals = {{0, 0}}, .passed_on = 1, .buffers = 1}, factor_);
-  for (int repeat = 0; repeat < 2; ++repeat) {
-    const int64_t begin = monotonic_ns();
-    const GradientFactors factors = factors_in(places_of(parameter), rank_of(0), sizes(parameter));
-    if (FactoredTable::takes(factors)) {
-      table.sum({factors}, memory.mutable_data_ptr<float>());
-    } else {
-      memory.reset();
-      memory = gradient_of(factors, sizes(parameter));
-      const auto n = static_cast<size_t>(memory.numel());
-      est::fold({}, memory.const_data_ptr<float>(), factor_, memory.mutable_data_ptr<float>(), n);
-    }
-    least = std::min(least, monotonic_ns() - begin);
-  }
-  return static_cast<double>(least) * 1e-9;
+  // A short mini-batch takes less time than a full one.
+  head.seconds = static_cast<float>(*seconds * static_cast<double>(rows) / static_cast<double>(factors.rows()));
 }
 
 void FactoredSums::end_pass(size_t arrival) {

@@ -66,8 +66,6 @@ class FactoredSums {
   VirtualRank rank_of(size_t arrival) const { return VirtualRank(own_.begin.value + static_cast<int64_t>(arrival)); }
   at::IntArrayRef sizes(size_t parameter) const { return place_.job.network().parameters()[parameter].sizes(); }
   std::vector<torch::Tensor> tensors(const std::vector<size_t>& parameters) const;
-  int64_t rows_of_full_batch(const GradientFactors& factors) const;
-  double seconds_of_product(size_t parameter, torch::Tensor memory) const;
   void write(size_t arrival, size_t chosen, const GradientFactors& factors);
   void take_choice();
   // Throws Fault::infeasible if the ESTs do not agree.
@@ -88,9 +86,9 @@ class FactoredSums {
   const float factor_;
   const comm::FoldPlan fold_of_all_;  // of a worker that has all ESTs
   comm::FinishPlan finish_;
-  std::vector<Source> sources_;     // of finish_
-  std::vector<size_t> candidates_;  // parameters whose place can hold factors
-  std::vector<Chosen> chosen_;      // the last parameter first
+  std::vector<Source> sources_;  // of finish_
+  const std::vector<size_t> candidates_;
+  std::vector<Chosen> chosen_;  // the last parameter first
   std::optional<FactorWatch> watch_;
   std::vector<GradientFactors> seen_;       // [parameter]: of the pass that makes offers
   std::map<size_t, FactoredTable> tables_;  // [parameter]: that this worker sums by rows

@@ -58,9 +58,10 @@ Answer ask_probe(const comm::ProbeRequest& request, const spec::JobSpec& spec, c
 
 }  // namespace
 
-comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures, bool foretells) {
-  return ask_probe<comm::ProbeReport>(comm::TryMiniBatch{spec::to_toml(spec), device.text(), measures, foretells}, spec,
-                                      device);
+comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures, bool foretells,
+                                  bool factors) {
+  return ask_probe<comm::ProbeReport>(
+      comm::TryMiniBatch{spec::to_toml(spec), device.text(), measures, foretells, factors}, spec, device);
 }
 
 comm::BlockTimes time_blocks(const spec::JobSpec& spec, const Device& device, double seconds) {

@@ -13,7 +13,7 @@ namespace estrain::launch {
 
 // Returns the probe's report (comm::TryMiniBatch). Throws an error of the probe with the probe's fault.
 comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures,
-                                  bool foretells = false);
+                                  bool foretells = false, bool factors = false);
 
 // Returns the probe's times (comm::TimeBlocks). `seconds`: of training, at least. Throws as probe_operators().
 comm::BlockTimes time_blocks(const spec::JobSpec& spec, const Device& device, double seconds);

@@ -24,8 +24,9 @@ struct TryMiniBatch {
   std::string device;      // "cpu", "cuda:0"
   bool measures = false;   // also times mini-batches of both kinds of kernels, for about two seconds
   bool foretells = false;  // also foretells the memory that GPUs need
+  bool factors = false;    // also measures factors of gradients; not for a module in Python, and on the CPU
 
-  ESTRAIN_FIELDS(spec, device, measures, foretells)
+  ESTRAIN_FIELDS(spec, device, measures, foretells, factors)
 };
 
 // An operator used by the job.
@@ -66,6 +67,15 @@ struct ProbedSize {
   ESTRAIN_FIELDS(state_bytes, gradient_bytes, batch_bytes, tensors, parameters, digests, evaluation_bytes, steps)
 };
 
+// The factors of a gradient (gradient_factors.h), for a full mini-batch of an EST.
+struct ProbedFactors {
+  uint64_t gradient_bytes = 0;
+  uint64_t bytes = 0;  // of the factors
+  double seconds = 0;  // of their product
+
+  ESTRAIN_FIELDS(gradient_bytes, bytes, seconds)
+};
+
 // A later problem of the job, found early.
 struct ProbedError {
   std::string message, advice;
@@ -89,9 +99,10 @@ struct ProbeReport {
   uint64_t gpu_memory = 0;                       // of the device, in bytes; 0: a CPU
   std::vector<uint64_t> gpu_slot_bytes;          // of the optimizer, of each of n GPUs: a part of gpu_bytes, or, with
                                                  // job.state = "host", in host memory
+  std::vector<ProbedFactors> factors;            // of each gradient that has factors; empty: not asked for
 
   ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, init_words, notes, settings,
-                 has_evaluation, gpu_bytes, gpu_memory, gpu_slot_bytes)
+                 has_evaluation, gpu_bytes, gpu_memory, gpu_slot_bytes, factors)
 };
 
 struct TimeBlocks {
