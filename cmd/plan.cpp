@@ -88,9 +88,13 @@ class Planning {
 
   void plan_over_hosts() {
     if (!over_hosts_) return;
-    const double bytes =
-        static_cast<double>(launch::probe_operators(spec_, held_.front().device, false).size.gradient_bytes);
-    over_hosts_->make_plans(inputs_.job, report_.groups, bytes);
+    const comm::ProbeReport probed = launch::probe_operators(spec_, held_.front().device, /*measures=*/false,
+                                                             /*foretells=*/false, may_send_factors_);
+    plan::GradientTraffic traffic{static_cast<double>(probed.size.gradient_bytes)};
+    traffic.sends_all_factors = spec_.network.factors == spec::SendFactors::always;
+    for (const comm::ProbedFactors& each : probed.factors)
+      traffic.factored.push_back({static_cast<double>(each.gradient_bytes), each.bytes, each.seconds});
+    over_hosts_->make_plans(inputs_.job, report_.groups, traffic);
   }
 
   void foretell_gpu_memory() {
@@ -150,6 +154,7 @@ class Planning {
     const HostInRun here(arguments_.run);
     const auto is_own = [&](const Share& share) { return here.is_own(share); };
     if (std::ranges::all_of(held_, is_own)) return strip_hosts();
+    may_send_factors_ = launch::may_send_factors(spec_, devices_of(held_));
     over_hosts_.emplace(held_, here.own);
     over_hosts_->measure(arguments_.run, here.status ? &*here.status : nullptr);
     std::erase_if(held_, [&](const Share& share) { return !is_own(share); });
@@ -278,6 +283,7 @@ class Planning {
   profile::PlanInputs inputs_;
   PlanReport report_;
   std::optional<HostsTable> over_hosts_;
+  bool may_send_factors_ = false;  // the hosts
 };
 
 }  // namespace

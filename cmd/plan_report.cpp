@@ -147,12 +147,12 @@ std::vector<std::string> HostsTable::names() const {
 }
 
 void HostsTable::measure(const std::string& run, const launch::RunStatus* status) {
-  for (const std::string& name : names()) hosts_.push_back({{name, {}, {}}});
+  for (const std::string& name : names()) hosts_.push_back({name, {}});
   if (status != nullptr && status->hosts) {
     Json rows = Json::array();
     const launch::HostStatus& own = status->hosts->front();
     for (const launch::HostStatus& row : *status->hosts) {
-      const auto host = std::ranges::find(hosts_, row.host, [](const PlannedHost& each) { return each.devices.name; });
+      const auto host = std::ranges::find(hosts_, row.host, &plan::HostDevices::name);
       if (host == hosts_.end() || !row.bytes_per_second) continue;
       rows.push_back({{"host", row.host},
                       {"bytes_per_second", *row.bytes_per_second},
@@ -170,9 +170,9 @@ void HostsTable::measure(const std::string& run, const launch::RunStatus* status
 }
 
 plan::Link HostsTable::slowest_link() const {
-  plan::Link slowest = hosts_.at(1).devices.link;
+  plan::Link slowest = hosts_.at(1).link;
   for (auto host = hosts_.begin() + 1; host != hosts_.end(); ++host) {
-    const plan::Link& link = host->devices.link;
+    const plan::Link& link = host->link;
     slowest.bytes_per_second = std::min(slowest.bytes_per_second, link.bytes_per_second);
     slowest.round_trip_seconds = std::max(slowest.round_trip_seconds, link.round_trip_seconds);
   }
@@ -181,21 +181,20 @@ plan::Link HostsTable::slowest_link() const {
 
 void HostsTable::take_links(const Json& rows) {
   for (auto host = hosts_.begin() + 1; host != hosts_.end(); ++host) {
-    const std::string& name = host->devices.name;
+    const std::string& name = host->name;
     const auto row = std::ranges::find_if(rows, [&](const Json& each) { return each.value("host", "") == name; });
     if (row == rows.end() || !row->contains("bytes_per_second"))
       throw Error::make(Fault::peer, "how far host {} is is not known: {}", name,
                         row == rows.end() ? "the run has no link to it" : row->value("error", ""))
           .advise("start an agent there, or leave it out of --devices");
-    host->devices.link = {row->value("bytes_per_second", 0.0), row->value("round_trip_seconds", 0.0)};
+    host->link = {row->value("bytes_per_second", 0.0), row->value("round_trip_seconds", 0.0)};
   }
 }
 
 void HostsTable::make_plans(const plan::PlannedJob& job, const std::vector<plan::DeviceGroup>& groups,
-                            double gradient_bytes) {
+                            const plan::GradientTraffic& traffic) {
   planned_.clear();
-  for (const PlannedHost& host : hosts_) {
-    plan::HostDevices devices = host.devices;
+  for (plan::HostDevices devices : hosts_) {
     for (const placement::Share& share : assignment_) {
       placement::Device device = share.device;
       const bool here = device.host.empty() || device.host == own_;
@@ -211,14 +210,14 @@ void HostsTable::make_plans(const plan::PlannedJob& job, const std::vector<plan:
         added.model = known->family();
         added.kind = kind;
         added.count = 0;
-        added.mini_batches_per_second /= host.slowness;
+        added.mini_batches_per_second /= devices.slowness;
         group = devices.groups.insert(group, added);
       }
       ++group->count;
     }
     planned_.push_back(std::move(devices));
   }
-  plans_ = plan::plans_over_hosts(job, {gradient_bytes}, planned_);
+  plans_ = plan::plans_over_hosts(job, traffic, planned_);
 }
 
 std::string HostsTable::devices_of(const plan::HostsPlan& plan) const {
@@ -244,9 +243,9 @@ void HostsTable::print(int64_t batch) const {
   }
   fmt::print("\nbest over hosts: --devices {}: {}\n", devices_of(best), best.reason);
   for (auto host = hosts_.begin() + 1; host != hosts_.end(); ++host) {
-    const plan::Link& link = host->devices.link;
-    fmt::print("{}: {:.1f} MB/s, {:.2f} ms there and back, as measured{}\n", host->devices.name,
-               link.bytes_per_second / 1e6, 1e3 * link.round_trip_seconds,
+    const plan::Link& link = host->link;
+    fmt::print("{}: {:.1f} MB/s, {:.2f} ms there and back, as measured{}\n", host->name, link.bytes_per_second / 1e6,
+               1e3 * link.round_trip_seconds,
                host->slowness == 1 ? "" : fmt::format("; {:.2f} times as long for a mini-batch", host->slowness));
   }
 }
@@ -267,6 +266,7 @@ Json HostsTable::to_json(int64_t batch) const {
                     {"compute_seconds", plan.compute_seconds},
                     {"exchange_seconds", plan.exchange_seconds},
                     {"bytes_sent", plan.bytes_sent},
+                    {"factored", plan.factored},
                     {"samples_per_second", static_cast<double>(ests * batch) / plan.step_seconds},
                     {"reason", plan.reason},
                     {"best", &plan == &best}});

@@ -32,25 +32,21 @@ class HostsTable {
   plan::Link slowest_link() const;
 
   // After measure(). `groups`: the kinds of device on this host; elsewhere, a kind counts as fast as here, divided by
-  // the slowness. `gradient_bytes`: of all parameters. Throws Fault::infeasible if a kind is missing, or no plan fits.
-  void make_plans(const plan::PlannedJob& job, const std::vector<plan::DeviceGroup>& groups, double gradient_bytes);
+  // the slowness. Throws Fault::infeasible if a kind is missing, or no plan fits.
+  void make_plans(const plan::PlannedJob& job, const std::vector<plan::DeviceGroup>& groups,
+                  const plan::GradientTraffic& traffic);
 
   void print(int64_t batch) const;  // after make_plans(); batch: samples of a mini-batch of one EST
   Json to_json(int64_t batch) const;
 
  private:
-  struct PlannedHost {
-    plan::HostDevices devices;
-    double slowness = 1;  // the time of a mini-batch, divided by the own host's
-  };
-
   std::vector<std::string> names() const;  // the own host first
   void take_links(const Json& rows);
   std::string devices_of(const plan::HostsPlan& plan) const;
 
   const placement::Assignment assignment_;
   const std::string own_;
-  std::vector<PlannedHost> hosts_;
+  std::vector<plan::HostDevices> hosts_;  // without devices
   std::vector<plan::HostDevices> planned_;
   std::vector<plan::HostsPlan> plans_;
 };

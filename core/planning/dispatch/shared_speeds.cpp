@@ -44,7 +44,7 @@ SharedSpeeds::SharedSpeeds(const State& state) {
 void SharedSpeeds::expect_exchanges(const Job& job, JobSpeeds& speeds) const {
   if (!link_ || !(job.gradient_bytes > 0)) return;
   for (int64_t hosts = 2; hosts <= std::min(hosts_, job.request.ests); ++hosts)
-    speeds.expect_exchange(hosts, plan::exchange_seconds({job.gradient_bytes}, hosts, *link_));
+    speeds.expect_exchange(hosts, plan::exchange_seconds(job.gradient_bytes, hosts, *link_));
 }
 
 // From the type that the job knows best.

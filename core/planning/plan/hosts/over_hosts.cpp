@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/planning/plan/factors.h"
 #include "core/planning/plan/partial_sums.h"
 #include "core/planning/plan/search/feasibility.h"
 #include "core/planning/plan/search/figure.h"
@@ -25,30 +26,80 @@ bool is_quicker(const HostsPlan& plan, const HostsPlan& other) {
   return plan.step_seconds < other.step_seconds * (1 - kEqual);
 }
 
-double bytes_sent(GradientTraffic traffic, size_t hosts, int64_t partial_sums) {
-  const auto count = static_cast<double>(hosts);
-  return traffic.bytes * (count - 1) / count * static_cast<double>(partial_sums + 1);
-}
-
-// The sums passed on by a host of the exchange, and the host's link.
+// A host of an exchange.
 struct Exchanging {
-  int64_t partial_sums;
+  int64_t partial_sums;  // passed on
   Link link;
+  int64_t ests = 1, workers = 1;
+  double slowness = 1;
 };
 
-double seconds_of(GradientTraffic traffic, const std::vector<Exchanging>& hosts) {
-  if (hosts.size() < 2) return 0;
+struct Exchanged {
+  double seconds = 0, bytes_sent = 0;
+  int64_t factored = 0;
+};
+
+// `bytes`: of the gradients that go as sums. `factor_bytes`: of an EST's factors of the others.
+Exchanged exchange_of(double bytes, double factor_bytes, const std::vector<Exchanging>& hosts) {
+  if (hosts.size() < 2) return {};
   const auto count = static_cast<double>(hosts.size());
-  int64_t all = 0;
-  for (const Exchanging& host : hosts) all += host.partial_sums;
-  double longest = 0, round_trip = 0;
+  int64_t sums = 0, ests = 0;
+  for (const Exchanging& host : hosts) sums += host.partial_sums, ests += host.ests;
+  Exchanged exchanged;
+  double round_trip = 0;
   for (const Exchanging& host : hosts) {
-    const double received = traffic.bytes / count * (static_cast<double>(all - host.partial_sums) + count - 1);
-    const double most = std::max(bytes_sent(traffic, hosts.size(), host.partial_sums), received);
-    longest = std::max(longest, most / host.link.bytes_per_second);
+    const double sent = bytes * (count - 1) / count * static_cast<double>(host.partial_sums + 1) +
+                        factor_bytes * (count - 1) * static_cast<double>(host.ests);
+    const double received = bytes / count * (static_cast<double>(sums - host.partial_sums) + count - 1) +
+                            factor_bytes * static_cast<double>(ests - host.ests);
+    exchanged.seconds = std::max(exchanged.seconds, std::max(sent, received) / host.link.bytes_per_second);
+    exchanged.bytes_sent = std::max(exchanged.bytes_sent, sent);
     round_trip = std::max(round_trip, host.link.round_trip_seconds);
   }
-  return longest + kTripsOfStep / 2 * round_trip;
+  exchanged.seconds += kTripsOfStep / 2 * round_trip;
+  return exchanged;
+}
+
+bool goes_as_factors(const FactoredGradient& gradient, const GradientTraffic& traffic,
+                     const std::vector<Exchanging>& hosts, double waited_seconds) {
+  FactorOffers offers{.hosts = {}, .gradient_bytes = gradient.bytes, .bytes_of_all = traffic.bytes};
+  for (const Exchanging& host : hosts) {
+    offers.hosts.push_back({gradient.factor_bytes, gradient.product_seconds * host.slowness, waited_seconds,
+                            static_cast<size_t>(host.ests)});
+  }
+  return choice_of(offers, traffic.sends_all_factors) == FactorChoice::sent;
+}
+
+// The time of the slowest host. `total`, `longest`: of the products of an EST's factors, all and one, on the first
+// host.
+double seconds_of_products(double total, double longest, const std::vector<Exchanging>& hosts) {
+  int64_t ests = 0;
+  for (const Exchanging& host : hosts) ests += host.ests;
+  double seconds = 0;
+  for (const Exchanging& host : hosts) {
+    const double shared = std::max(longest, total / static_cast<double>(host.workers));
+    seconds = std::max(seconds, shared * host.slowness * static_cast<double>(ests - host.ests));
+  }
+  return seconds;
+}
+
+Exchanged exchange_of(const GradientTraffic& traffic, const std::vector<Exchanging>& hosts) {
+  const Exchanged as_sums = exchange_of(traffic.bytes, 0, hosts);
+  if (hosts.size() < 2) return as_sums;
+  double bytes = traffic.bytes, factor_bytes = 0, products = 0, longest_product = 0;
+  int64_t factored = 0;
+  for (const FactoredGradient& gradient : traffic.factored) {
+    if (!goes_as_factors(gradient, traffic, hosts, as_sums.seconds)) continue;
+    ++factored;
+    bytes -= gradient.bytes;
+    factor_bytes += static_cast<double>(gradient.factor_bytes);
+    products += gradient.product_seconds;
+    longest_product = std::max(longest_product, gradient.product_seconds);
+  }
+  Exchanged exchanged = exchange_of(bytes, factor_bytes, hosts);
+  exchanged.seconds += seconds_of_products(products, longest_product, hosts);
+  exchanged.factored = factored;
+  return exchanged;
 }
 
 // The best plan of one host for each number of ESTs.
@@ -82,14 +133,15 @@ class Alone {
 
 class Planner {
  public:
-  Planner(const PlannedJob& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts)
+  Planner(const PlannedJob& job, const GradientTraffic& traffic, const std::vector<HostDevices>& hosts)
       : job_(job), traffic_(traffic), hosts_(hosts) {
     for (const HostDevices& host : hosts) alone_.emplace_back(job, host);
+    for (const FactoredGradient& gradient : traffic.factored) least_bytes_ -= gradient.bytes;
   }
 
   std::optional<HostsPlan> best_on(const Hosts& set) const {
     std::optional<HostsPlan> best;
-    const double least = between(set, std::vector<int64_t>(set.size(), 1));
+    const double least = exchange_of(least_bytes_, 0, exchanging(set)).seconds;
     for (const double seconds : times(set)) {
       if (best && seconds + least >= best->step_seconds) break;
       const std::vector<int64_t> ests = share_out(set, seconds);
@@ -113,12 +165,14 @@ class Planner {
     return most;
   }
 
-  // `partial_sums`: the sums passed on by each host of the set.
-  double between(const Hosts& set, const std::vector<int64_t>& partial_sums) const {
+  // The hosts of the set, each with one EST and one partial sum.
+  std::vector<Exchanging> exchanging(const Hosts& set) const {
     std::vector<Exchanging> all;
-    for (size_t i = 0; i < set.size(); ++i)
-      all.push_back({partial_sums[i], {bandwidth(set[i]), hosts_[set[i]].link.round_trip_seconds}});
-    return seconds_of(traffic_, all);
+    for (const size_t host : set) {
+      const Link link{bandwidth(host), hosts_[host].link.round_trip_seconds};
+      all.push_back({.partial_sums = 1, .link = link, .slowness = hosts_[host].slowness});
+    }
+    return all;
   }
 
   // Returns the possible times of the set's hosts, shortest first.
@@ -155,17 +209,21 @@ class Planner {
 
   HostsPlan evaluate(const Hosts& set, const std::vector<int64_t>& ests) const {
     HostsPlan plan;
-    std::vector<int64_t> sums;
+    std::vector<Exchanging> hosts = exchanging(set);
     int64_t begin = 0;
     for (size_t i = 0; i < set.size(); ++i) {
-      sums.push_back(partial_sums(job_.ests, begin, begin + ests[i]));
+      hosts[i].ests = ests[i];
+      hosts[i].partial_sums = partial_sums(job_.ests, begin, begin + ests[i]);
+      hosts[i].workers = std::ssize(alone_[set[i]].plan(ests[i]).workers);
       begin += ests[i];
-      plan.hosts.push_back({set[i], ests[i], sums.back(), alone_[set[i]].plan(ests[i])});
+      plan.hosts.push_back({set[i], ests[i], hosts[i].partial_sums, alone_[set[i]].plan(ests[i])});
       plan.compute_seconds = std::max(plan.compute_seconds, alone_[set[i]].seconds(ests[i]));
     }
-    plan.exchange_seconds = between(set, sums);
+    const Exchanged exchanged = exchange_of(traffic_, hosts);
+    plan.exchange_seconds = exchanged.seconds;
     plan.step_seconds = plan.compute_seconds + plan.exchange_seconds;
-    plan.bytes_sent = set.size() == 1 ? 0 : bytes_sent(traffic_, set.size(), std::ranges::max(sums));
+    plan.bytes_sent = exchanged.bytes_sent;
+    plan.factored = exchanged.factored;
     plan.reason = reason_of(plan);
     return plan;
   }
@@ -178,12 +236,15 @@ class Planner {
     if (plan.hosts.size() > 1)
       text += fmt::format("; the exchange between hosts takes {:.0f} % of the step",
                           100 * plan.exchange_seconds / plan.step_seconds);
+    if (plan.factored > 0)
+      text += fmt::format("; {} gradient{} as factors", plan.factored, plan.factored == 1 ? " goes" : "s go");
     return text;
   }
 
   const PlannedJob job_;
-  const GradientTraffic traffic_;
+  const GradientTraffic& traffic_;
   const std::vector<HostDevices>& hosts_;
+  double least_bytes_ = traffic_.bytes;  // that go as sums in any case
   std::vector<Alone> alone_;
 };
 
@@ -211,7 +272,7 @@ Hosts first_by(size_t hosts, size_t count, Worth&& worth) {
   return others;
 }
 
-void check_hosts(const PlannedJob& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts) {
+void check_hosts(const PlannedJob& job, const GradientTraffic& traffic, const std::vector<HostDevices>& hosts) {
   check_job(job);
   if (hosts.empty() || !(traffic.bytes >= 0)) throw Error(Fault::infeasible, "no host to plan with");
   for (size_t i = 0; i < hosts.size(); ++i) {
@@ -223,11 +284,12 @@ void check_hosts(const PlannedJob& job, GradientTraffic traffic, const std::vect
 
 }  // namespace
 
-double exchange_seconds(GradientTraffic traffic, int64_t hosts, const Link& link) {
-  return seconds_of(traffic, std::vector<Exchanging>(static_cast<size_t>(hosts), {1, link}));
+double exchange_seconds(double gradient_bytes, int64_t hosts, const Link& link) {
+  const std::vector<Exchanging> all(static_cast<size_t>(hosts), {.partial_sums = 1, .link = link});
+  return exchange_of(gradient_bytes, 0, all).seconds;
 }
 
-std::vector<HostsPlan> plans_over_hosts(const PlannedJob& job, GradientTraffic traffic,
+std::vector<HostsPlan> plans_over_hosts(const PlannedJob& job, const GradientTraffic& traffic,
                                         const std::vector<HostDevices>& hosts) {
   check_hosts(job, traffic, hosts);
   const Planner planner(job, traffic, hosts);

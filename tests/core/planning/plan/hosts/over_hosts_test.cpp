@@ -26,8 +26,8 @@ std::vector<int64_t> ests_of(const HostsPlan& plan) {
 PlannedJob job_of(int64_t ests) { return {.ests = ests, .one_kind = true, .exchange = {}, .crowding = {}}; }
 
 TEST_CASE("hosts with equal links exchange as long as their plan says") {
-  CHECK(exchange_seconds({1e9}, 1, {1e9, 1}) == 0);
-  CHECK(exchange_seconds({1e9}, 2, {1e9, 0.5}) == doctest::Approx(1.75));
+  CHECK(exchange_seconds(1e9, 1, {1e9, 1}) == 0);
+  CHECK(exchange_seconds(1e9, 2, {1e9, 0.5}) == doctest::Approx(1.75));
   PlannedJob job;
   job.ests = 2;
   const DeviceGroup one{.kind = "cpu", .count = 1, .mini_batches_per_second = 0.1};
@@ -64,6 +64,44 @@ TEST_CASE("where traffic decides, the cores of other hosts stay idle") {
   CHECK(best_of(slow).bytes_sent == 0);
   const auto fast = plans_over_hosts(job, {1e8}, with_link({1.25e9, 0.001}));
   CHECK(best_of(fast).hosts.size() == 2);
+}
+
+TEST_CASE("gradients go as factors where this is worth it, and the products follow the exchange") {
+  // Of 100 MB of gradients one has 90 MB, and factors of 1 MB.
+  GradientTraffic traffic{1e8, {{9e7, 1'000'000, 0.01}}};
+  std::vector<HostDevices> hosts = {{"a", {cores(1)}}, {"b", {cores(1)}, {1e8, 0.01}}};
+  const auto plan = [&] { return plans_over_hosts(job_of(2), traffic, hosts).at(1); };
+  CHECK(plan().factored == 1);
+  CHECK(plan().exchange_seconds == doctest::Approx(0.1 + 0.01 + 0.01 + 1.5 * 0.01));
+  CHECK(plan().bytes_sent == doctest::Approx(1.1e7));
+  CHECK(plan().reason.ends_with("; 1 gradient goes as factors"));
+  traffic.factored[0].product_seconds = 0.5;
+  traffic.sends_all_factors = true;
+  CHECK(plan().exchange_seconds == doctest::Approx(0.1 + 0.01 + 0.5 + 1.5 * 0.01));
+}
+
+TEST_CASE("gradients go as sums where factors are too large, or products too slow on one of the hosts") {
+  GradientTraffic traffic{1e8, {{9e7, 1'000'000, 0.01}}};
+  std::vector<HostDevices> hosts = {{"a", {cores(1)}}, {"b", {cores(1)}, {1e8, 0.01}}};
+  SUBCASE("factors") { traffic.factored[0].factor_bytes = 50'000'000; }
+  SUBCASE("products") { traffic.factored[0].product_seconds = 0.5; }
+  SUBCASE("products of the slower host") { hosts[1].slowness = 50; }
+  const HostsPlan plan = plans_over_hosts(job_of(2), traffic, hosts).at(1);
+  CHECK(plan.factored == 0);
+  CHECK(plan.exchange_seconds == doctest::Approx(1 + 1.5 * 0.01));
+}
+
+TEST_CASE("the workers of a host share the products, one gradient each") {
+  // Each host multiplies the factors of two other ESTs: 0.02 s for a gradient.
+  const std::vector<HostDevices> hosts = {{"a", {cores(2)}}, {"b", {cores(2)}, {1e8, 0}}};
+  GradientTraffic traffic{2e8, {{9e7, 1'000'000, 0.01}, {9e7, 1'000'000, 0.01}}};
+  const HostsPlan two = plans_over_hosts(job_of(4), traffic, hosts).at(1);
+  CHECK(ests_of(two) == std::vector<int64_t>{2, 2});
+  CHECK(two.exchange_seconds == doctest::Approx(0.2 + 0.04 + 0.02));
+  traffic.factored.push_back({1e6, 1000, 0.01});
+  traffic.sends_all_factors = true;
+  CHECK(plans_over_hosts(job_of(4), traffic, hosts).at(1).exchange_seconds ==
+        doctest::Approx(0.19 + 2.001e6 * 2 / 1e8 + 0.03));
 }
 
 TEST_CASE("of two hosts the one with the better link is taken, and a far one by its round trip") {
