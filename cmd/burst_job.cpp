@@ -82,8 +82,15 @@ std::vector<plan::BurstPart> BurstJob::parts() const {
                       .update = block.update,
                       .output_bytes = static_cast<double>(block.output_bytes),
                       .parameter_bytes = static_cast<double>(block.parameter_bytes)});
+    for (const comm::ProbedFactors& each : factors) {
+      if (std::ranges::find(block.parameters, each.parameter) != block.parameters.end())
+        blocks.back().factored.push_back(factored_gradient(each));
+    }
   }
-  return plan::parts_of(blocks, spec.job.ests, devices);
+  return plan::parts_of(blocks, {.ests = spec.job.ests,
+                                 .most = devices,
+                                 .network = network,
+                                 .sends_all_factors = spec.network.factors == spec::SendFactors::always});
 }
 
 BurstJob time_burst_job(const BurstPlanArguments& arguments) {
@@ -101,6 +108,8 @@ BurstJob time_burst_job(const BurstPlanArguments& arguments) {
   settle_determinism(job.spec, device);
   fmt::print(stderr, "timing the blocks of {} on {}\n", job.spec.model.name, job.device);
   job.times = launch::time_blocks(job.spec, device, arguments.seconds);
+  if (launch::may_send_factors(job.spec, {device}))
+    job.factors = launch::probe_operators(job.spec, device, false, false, /*factors=*/true).factors;
   add_notes(job);
   return job;
 }

@@ -18,6 +18,7 @@ struct BurstJob {
   std::string device;   // that timed the blocks: "cpu"
   int64_t devices = 1;  // at most
   comm::BlockTimes times;
+  std::vector<comm::ProbedFactors> factors;  // of gradients that may go as factors
   plan::BurstNetwork network;
   std::string links;               // where bandwidth and delay come from: a clause
   std::vector<std::string> notes;  // what the user may not expect: sentences

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cmd/burst_job.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/json/json_text.h"
 #include "core/planning/plan/burst_job.h"
@@ -63,8 +64,18 @@ std::vector<plan::BurstPart> parts_of_table(const BurstPlanArguments& arguments)
   return simulate::read_layer_table(arguments.table, options);
 }
 
+// The gradients that go as factors.
+int64_t factored(const plan::BurstPlan& plan) {
+  int64_t sum = 0;
+  for (const plan::BurstStep& step : plan.steps) sum += step.factored;
+  return sum;
+}
+
 Json to_json(const plan::BurstPlan& plan) {
-  return {{"seconds", plan.seconds}, {"device_seconds", plan.device_seconds}, {"amplification", plan.amplification}};
+  return {{"seconds", plan.seconds},
+          {"device_seconds", plan.device_seconds},
+          {"amplification", plan.amplification},
+          {"factored", factored(plan)}};
 }
 
 Json to_json(const BurstJob& job) {
@@ -104,7 +115,8 @@ void print_json(const BurstReport& report) {
                               {"devices", step.devices},
                               {"transfer_seconds", step.transfer},
                               {"compute_seconds", step.compute},
-                              {"sync_seconds", step.sync}});
+                              {"sync_seconds", step.sync},
+                              {"factored", step.factored}});
   }
   json["data_parallel"] = Json::array();
   for (const plan::BurstPlan& same : report.verdict.same) {
@@ -154,8 +166,10 @@ void print_plans(const BurstReport& report) {
   print_line("burst parallel", report.verdict.best,
              fmt::format("limit {:g}, found in {:.2f} ms", report.limit, 1e3 * report.search_seconds));
   for (const plan::BurstPlan& same : report.verdict.same) {
-    print_line(fmt::format("data parallel on {}", same.steps.front().devices), same,
-               report.is_within(same) ? "" : "a layer exceeds the limit");
+    std::string note = report.is_within(same) ? "" : "a layer exceeds the limit";
+    if (const int64_t count = factored(same); count > 0)
+      note += fmt::format("{}{} as factors", note.empty() ? "" : "; ", counted(count, "gradient"));
+    print_line(fmt::format("data parallel on {}", same.steps.front().devices), same, note);
   }
 }
 

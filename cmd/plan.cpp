@@ -92,8 +92,7 @@ class Planning {
                                                              /*foretells=*/false, may_send_factors_);
     plan::GradientTraffic traffic{static_cast<double>(probed.size.gradient_bytes)};
     traffic.sends_all_factors = spec_.network.factors == spec::SendFactors::always;
-    for (const comm::ProbedFactors& each : probed.factors)
-      traffic.factored.push_back({static_cast<double>(each.gradient_bytes), each.bytes, each.seconds});
+    for (const comm::ProbedFactors& each : probed.factors) traffic.factored.push_back(factored_gradient(each));
     over_hosts_->make_plans(inputs_.job, report_.groups, traffic);
   }
 

@@ -52,6 +52,10 @@ placement::Assignment devices_of_run(const std::string& run) {
   return devices;
 }
 
+plan::FactoredGradient factored_gradient(const comm::ProbedFactors& probed) {
+  return {static_cast<double>(probed.gradient_bytes), probed.bytes, probed.seconds};
+}
+
 HostInRun::HostInRun(const std::string& run) : own(own_host_name()) {
   if (run.empty() || !is_begun(run)) return;
   launch::RunStatus found = launch::run_status(run);

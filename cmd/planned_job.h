@@ -9,7 +9,9 @@
 #include "core/job/placement/assignment.h"
 #include "core/job/resources/allocation.h"
 #include "core/job/spec/job_spec.h"
+#include "core/planning/plan/factors.h"
 #include "core/run/launch/control/status.h"
+#include "core/state/comm/messages/probe_messages.h"
 
 namespace estrain::cmd {
 
@@ -26,6 +28,9 @@ placement::Assignment planned_devices(const std::string& list, const spec::JobSp
 
 // Returns the devices in use by the run, with the ESTs of each; empty without a launcher at work.
 placement::Assignment devices_of_run(const std::string& run);
+
+// Returns a gradient's factors, as a probe has measured them, for a plan.
+plan::FactoredGradient factored_gradient(const comm::ProbedFactors& probed);
 
 // The part of this host in a run.
 struct HostInRun {

@@ -59,6 +59,17 @@ TEST_CASE("a built-in network's blocks have their times and bytes, and the plan 
   CHECK(whole > 0);
 }
 
+TEST_CASE("devices pass on factors of gradients, unless the job's hosts never do") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const auto factored = [&](const std::string& choice) {
+    const Json plan = burst_plan(spec, {"--gpus", "2", "--set", "job.ests=2", "--set", "network.factors=" + choice});
+    return plan.at("data_parallel").at(1).at("factored").get<int64_t>();
+  };
+  CHECK(factored("always") == 2);  // [48, 24] and [32, 48]; [10, 32] is too small
+  CHECK(factored("never") == 0);
+}
+
 TEST_CASE("the text says what the plan gains, or why nothing, and that nothing trains so") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", lenet_job());

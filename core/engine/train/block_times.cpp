@@ -76,6 +76,7 @@ comm::TimedBlock join_blocks(const comm::TimedBlock* first, const comm::TimedBlo
     all.backward += block->backward;
     all.update += block->update;
     all.parameter_bytes += block->parameter_bytes;
+    all.parameters.insert(all.parameters.end(), block->parameters.begin(), block->parameters.end());
   }
   if (first != last) all.name = first->name + " to " + last->name;
   return all;
@@ -222,6 +223,7 @@ comm::BlockTimes BlockTimer::times() const {
   for (size_t i = 0; i < homes_.size(); ++i) {
     if (homes_[i] == blocks_.size()) continue;
     medians.blocks[homes_[i]].parameter_bytes += parameters_[i].nbytes();
+    medians.blocks[homes_[i]].parameters.push_back(static_cast<int64_t>(i));
     all_bytes += static_cast<double>(parameters_[i].nbytes());
   }
   const double update = update_seconds();

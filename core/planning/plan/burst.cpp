@@ -23,9 +23,12 @@ class BurstSearch {
   BurstSearch(const BurstNetwork& network, double limit) : network_(network), limit_(limit) {}
 
   BurstStep step(const BurstLayer& layer, std::optional<size_t> from, size_t to) const {
-    BurstStep step{layer.name, devices_of_exponent(to), 0, layer.compute[to], 0};
+    BurstStep step{.layer = layer.name, .devices = devices_of_exponent(to), .compute = layer.compute[to]};
     if (from) step.transfer = transfer_seconds(network_, layer.input_bytes, devices_of_exponent(*from), step.devices);
-    if (to > 0 && layer.parameter_bytes > 0) step.sync = network_.delay + layer.parameter_bytes / network_.bandwidth;
+    if (to == 0 || layer.parameter_bytes <= 0) return step;
+    const BurstSync sync = layer.sync.empty() ? BurstSync{layer.parameter_bytes} : layer.sync[to];
+    step.sync = network_.delay + sync.bytes / network_.bandwidth + sync.product_seconds;
+    step.factored = sync.factored;
     return step;
   }
 

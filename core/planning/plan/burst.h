@@ -3,7 +3,8 @@
 // layer has its own number of devices. Layers that scale badly leave devices to other jobs.
 //
 // A layer on g devices after a layer on h devices takes transfer + compute + sync seconds. Transfer: unless g is h, the
-// input moves from h to g devices (and the gradient back). Sync sums gradients over g devices. The layer is allowed if
+// input moves from h to g devices (and the gradient back). Sync sums gradients over g devices, or passes on factors of
+// gradients and multiplies these. The layer is allowed if
 //
 //     (transfer + compute + sync) x g  <=  limit x (compute on one device).
 //
@@ -18,11 +19,19 @@
 
 namespace estrain::plan {
 
+// How the devices of a layer come to the sums of its gradients.
+struct BurstSync {
+  double bytes = 0;            // that a device passes on, of sums and factors
+  double product_seconds = 0;  // of the other devices' factors
+  int64_t factored = 0;        // gradients that go as factors
+};
+
 struct BurstLayer {
   std::string name;
   std::vector<double> compute;  // seconds of forward and backward pass for the whole batch on 1, 2, 4, 8 … devices
   double input_bytes = 0;       // input activations of the whole batch
   double parameter_bytes = 0;
+  std::vector<BurstSync> sync = {};  // on 1, 2, 4, 8 … devices; empty: all gradients go as sums
 };
 
 using BurstChain = std::vector<BurstLayer>;
@@ -41,6 +50,7 @@ struct BurstStep {
   std::string layer;
   int64_t devices = 1;
   double transfer = 0, compute = 0, sync = 0;  // seconds
+  int64_t factored = 0;                        // gradients that go as factors
   double seconds() const { return transfer + compute + sync; }
 };
 

@@ -77,18 +77,55 @@ std::string why_no_gain(const BurstVerdict& verdict, const std::vector<BurstPart
                      times_of(verdict.best).transfer);
 }
 
+// The sums of all blocks' gradients, on several devices.
+struct AllSums {
+  double bytes = 0, seconds = 0;
+};
+
+AllSums all_sums(const std::vector<MeasuredBlock>& blocks, const BurstNetwork& network) {
+  AllSums all;
+  for (const MeasuredBlock& block : blocks) {
+    if (block.parameter_bytes <= 0) continue;
+    all.bytes += block.parameter_bytes;
+    all.seconds += network.delay + block.parameter_bytes / network.bandwidth;
+  }
+  return all;
+}
+
+// Of a block on `count` devices: the first of them have an EST more than the others.
+BurstSync sync_of(const MeasuredBlock& block, const BurstDevices& devices, int64_t count, const AllSums& all) {
+  BurstSync sync{block.parameter_bytes};
+  const int64_t fewest = devices.ests / count, most = ceiling(devices.ests, count);
+  for (const FactoredGradient& gradient : block.factored) {
+    FactorOffers offers{.hosts = {}, .gradient_bytes = gradient.bytes, .bytes_of_all = all.bytes};
+    for (int64_t device = 0; device < count; ++device) {
+      const int64_t ests = device < devices.ests % count ? most : fewest;
+      offers.hosts.push_back({gradient.factor_bytes, gradient.product_seconds, all.seconds, static_cast<size_t>(ests)});
+    }
+    if (choice_of(offers, devices.sends_all_factors) != FactorChoice::sent) continue;
+    const int64_t moved = std::max(most * (count - 1), devices.ests - fewest);
+    sync.bytes += static_cast<double>(moved) * static_cast<double>(gradient.factor_bytes) - gradient.bytes;
+    sync.product_seconds += static_cast<double>(devices.ests - fewest) * gradient.product_seconds;
+    ++sync.factored;
+  }
+  return sync;
+}
+
 }  // namespace
 
-std::vector<BurstPart> parts_of(const std::vector<MeasuredBlock>& blocks, int64_t ests, int64_t most_devices) {
+std::vector<BurstPart> parts_of(const std::vector<MeasuredBlock>& blocks, const BurstDevices& devices) {
+  const AllSums all = all_sums(blocks, devices.network);
   std::vector<BurstPart> parts;
   double input_bytes = 0;
   for (const MeasuredBlock& block : blocks) {
     BurstLayer layer{block.name, {}, input_bytes, block.parameter_bytes};
-    for (int64_t devices = 1; devices <= std::max<int64_t>(1, std::min(ests, most_devices)); devices *= 2)
-      layer.compute.push_back(static_cast<double>(ceiling(ests, devices)) * (block.forward + block.backward) +
+    for (int64_t count = 1; count <= std::max<int64_t>(1, std::min(devices.ests, devices.most)); count *= 2) {
+      layer.compute.push_back(static_cast<double>(ceiling(devices.ests, count)) * (block.forward + block.backward) +
                               block.update);
+      layer.sync.push_back(sync_of(block, devices, count, all));
+    }
     parts.push_back({{{std::move(layer)}}});
-    input_bytes = static_cast<double>(ests) * block.output_bytes;
+    input_bytes = static_cast<double>(devices.ests) * block.output_bytes;
   }
   return parts;
 }

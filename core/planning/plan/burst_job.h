@@ -5,12 +5,16 @@
 // Every device that runs a block updates the block's parameters:
 //
 //     compute(i, g) = ceil(N/g) (forward_i + backward_i) + update_i
+//
+// Gradients go as factors by choice_of() (factors.h), as between g hosts with one device each: where the devices wait
+// for the sums of all blocks over g devices. So data parallelism is counted as hosts do it.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/planning/plan/burst.h"
+#include "core/planning/plan/factors.h"
 
 namespace estrain::plan {
 
@@ -20,10 +24,18 @@ struct MeasuredBlock {
   double update = 0;                 // seconds of a step
   double output_bytes = 0;           // of a mini-batch: the activation that the next block takes; the last block: 0
   double parameter_bytes = 0;        // with gradients
+  std::vector<FactoredGradient> factored = {};
 };
 
-// Returns the blocks as a chain, with times on 1, 2, 4 … devices: at most `most_devices`, and at most one for each EST.
-std::vector<BurstPart> parts_of(const std::vector<MeasuredBlock>& blocks, int64_t ests, int64_t most_devices);
+struct BurstDevices {
+  int64_t ests = 1;  // of the job
+  int64_t most = 1;  // devices
+  BurstNetwork network = {};
+  bool sends_all_factors = false;  // even if the network would be faster
+};
+
+// Returns the blocks as a chain, with times on 1, 2, 4 … devices: at most `devices.most`, and at most one for each EST.
+std::vector<BurstPart> parts_of(const std::vector<MeasuredBlock>& blocks, const BurstDevices& devices);
 
 struct BurstVerdict {
   BurstPlan best;               // the fastest plan within the limit

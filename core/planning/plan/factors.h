@@ -6,6 +6,13 @@
 
 namespace estrain::plan {
 
+// A gradient that has factors.
+struct FactoredGradient {
+  double bytes = 0;            // of the gradient
+  size_t factor_bytes = 0;     // of the factors of an EST
+  double product_seconds = 0;  // of an EST's factors, on the first host
+};
+
 // What all hosts know of a gradient that may go as factors.
 struct FactorOffers {
   struct OfHost {

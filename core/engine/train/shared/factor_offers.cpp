@@ -68,7 +68,8 @@ std::vector<comm::ProbedFactors> probe_factors(const DryRun& trial, const data::
     const int64_t rows = rows_of_full_batch(trial.job, Step(0), VirtualRank(0), factors.rows());
     const auto seconds = seconds_of_product(factors, sizes, gradient, trial.job.gradient_sum().factor());
     if (rows == 0 || !seconds) return;
-    found.push_back({.gradient_bytes = static_cast<uint64_t>(c10::multiply_integers(sizes)) * sizeof(float),
+    found.push_back({.parameter = static_cast<int64_t>(parameter),
+                     .gradient_bytes = static_cast<uint64_t>(c10::multiply_integers(sizes)) * sizeof(float),
                      .bytes = bytes_of_factors(factors.form, rows, sizes),
                      .seconds = *seconds});
   };

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/planning/plan/factors.h"
 #include "core/planning/plan/partial_sums.h"
 #include "core/planning/plan/search/feasibility.h"
 #include "core/planning/plan/search/figure.h"

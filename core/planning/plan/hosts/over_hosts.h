@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "core/planning/plan/factors.h"
 #include "core/planning/plan/plan.h"
 
 namespace estrain::plan {
@@ -49,13 +50,6 @@ struct HostsPlan {
   double bytes_sent = 0;  // by the host with most to send, in a step
   int64_t factored = 0;   // gradients that go as factors
   std::string reason;     // one sentence: the bottleneck
-};
-
-// A gradient that has factors.
-struct FactoredGradient {
-  double bytes = 0;            // of the gradient
-  size_t factor_bytes = 0;     // of the factors of an EST
-  double product_seconds = 0;  // of an EST's factors, on the first host
 };
 
 struct GradientTraffic {

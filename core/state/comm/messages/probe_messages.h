@@ -69,11 +69,12 @@ struct ProbedSize {
 
 // The factors of a gradient (gradient_factors.h), for a full mini-batch of an EST.
 struct ProbedFactors {
+  int64_t parameter = 0;  // number, in the order of the state
   uint64_t gradient_bytes = 0;
   uint64_t bytes = 0;  // of the factors
   double seconds = 0;  // of their product
 
-  ESTRAIN_FIELDS(gradient_bytes, bytes, seconds)
+  ESTRAIN_FIELDS(parameter, gradient_bytes, bytes, seconds)
 };
 
 // A later problem of the job, found early.
@@ -121,8 +122,9 @@ struct TimedBlock {
   double update = 0;                 // seconds of a step with one worker; 0: within `backward`, for a job with one EST
   uint64_t output_bytes = 0;         // of a mini-batch's activation for the next block; the last block: 0
   uint64_t parameter_bytes = 0;      // with gradients; a tied parameter counts in its first block
+  std::vector<int64_t> parameters = {};  // the same: ProbedFactors::parameter
 
-  ESTRAIN_FIELDS(name, forward, backward, update, output_bytes, parameter_bytes)
+  ESTRAIN_FIELDS(name, forward, backward, update, output_bytes, parameter_bytes, parameters)
 };
 
 // Steps of a worker alone, by blocks and undivided in turn (core/engine/train/block_times.h).

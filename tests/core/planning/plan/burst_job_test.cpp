@@ -22,7 +22,7 @@ MeasuredBlock block(std::string name, double seconds, double output_bytes, doubl
 std::vector<MeasuredBlock> like_vgg() { return {block("features", 1, 1e6, 1e6), block("classifier", 0.01, 0, 1e9)}; }
 
 BurstVerdict verdict_of(const std::vector<MeasuredBlock>& blocks, int64_t ests, int64_t devices, double limit = 2) {
-  const std::vector<BurstPart> parts = parts_of(blocks, ests, devices);
+  const std::vector<BurstPart> parts = parts_of(blocks, {.ests = ests, .most = devices, .network = kGigabyte});
   return weigh_burst_plan(best_burst_plan(parts, kGigabyte, limit), parts, kGigabyte, limit);
 }
 
@@ -33,7 +33,8 @@ std::vector<int64_t> devices_of(const BurstPlan& plan) {
 }
 
 TEST_CASE("a block computes whole ESTs, and updates on every device") {
-  const std::vector<BurstPart> parts = parts_of({block("a", 1, 10, 4, 0.5), block("b", 2, 20, 8)}, 6, 100);
+  const std::vector<BurstPart> parts =
+      parts_of({block("a", 1, 10, 4, 0.5), block("b", 2, 20, 8)}, {.ests = 6, .most = 100});
   REQUIRE(parts.size() == 2);
   const BurstLayer &a = parts[0].branches.at(0).at(0), &b = parts[1].branches.at(0).at(0);
   CHECK(a.name == "a");
@@ -43,9 +44,9 @@ TEST_CASE("a block computes whole ESTs, and updates on every device") {
   CHECK(b.input_bytes == 60);  // of all ESTs
   CHECK(a.parameter_bytes == 4);
   CHECK(b.parameter_bytes == 8);
-  CHECK(parts_of({block("a", 1, 0, 0)}, 8, 3)[0].branches[0][0].compute == std::vector<double>{8, 4});
-  CHECK(parts_of({block("a", 1, 0, 0)}, 8, 1)[0].branches[0][0].compute == std::vector<double>{8});
-  CHECK(parts_of({block("a", 1, 0, 0)}, 1, 8)[0].branches[0][0].compute == std::vector<double>{1});
+  CHECK(parts_of({block("a", 1, 0, 0)}, {.ests = 8, .most = 3})[0].branches[0][0].compute == std::vector<double>{8, 4});
+  CHECK(parts_of({block("a", 1, 0, 0)}, {.ests = 8, .most = 1})[0].branches[0][0].compute == std::vector<double>{8});
+  CHECK(parts_of({block("a", 1, 0, 0)}, {.ests = 1, .most = 8})[0].branches[0][0].compute == std::vector<double>{1});
 }
 
 TEST_CASE("many parameters stay on one device where the network is slow, and the gain is over the best data parallel") {
@@ -59,6 +60,24 @@ TEST_CASE("many parameters stay on one device where the network is slow, and the
   CHECK(verdict.fastest == 2);
   CHECK(verdict.speed_up == doctest::Approx(2.013 / 1.049));
   CHECK(verdict.no_gain.empty());
+}
+
+TEST_CASE("data parallelism passes on factors as hosts do, and a plan promises no gain that factors have taken") {
+  std::vector<MeasuredBlock> blocks = like_vgg();
+  // The classifier's gradient is almost all of the 1 GB.
+  blocks[1].factored = {{9.9e8, 1'000'000, 0.001}};
+  const BurstVerdict verdict = verdict_of(blocks, 4, 4, 4);
+  const BurstStep& classifier = verdict.same[2].steps[1];
+  // The rest of the gradients, the factors for three other devices, and three products.
+  CHECK(classifier.sync == doctest::Approx(0.001 + 0.01 + 0.003 + 0.003));
+  CHECK(classifier.factored == 1);
+  CHECK(verdict.same[2].steps[0].factored == 0);
+  CHECK(verdict.same[2].seconds == doctest::Approx(1.002 + 0.01 + 0.017));
+  CHECK(devices_of(verdict.best) == std::vector<int64_t>{4, 4});
+  CHECK(verdict.speed_up == doctest::Approx(1));
+
+  blocks[1].factored[0].product_seconds = 1;  // longer than the sum
+  CHECK(verdict_of(blocks, 4, 4).same[2].seconds == doctest::Approx(1.002 + 0.01 + 1.001));
 }
 
 TEST_CASE("why nothing is gained") {
