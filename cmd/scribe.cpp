@@ -13,7 +13,7 @@ namespace {
 
 struct ScribeArguments {
   std::string run;
-  int spec = -1, memory = -1, socket = -1, doorbell = -1;
+  int spec = -1, memory = -1, socket = -1, doorbell = -1, lock = -1;
   int64_t from_step = 0;
 };
 
@@ -36,6 +36,7 @@ int write_records(const ScribeArguments& arguments) {
   setup.memory = arguments.memory;
   setup.doorbell = arguments.doorbell;
   setup.launcher = record::ScribesOwnChannel(comm::MessageSocket(UniqueFd(arguments.socket)));
+  setup.lock = UniqueFd(arguments.lock);
   setup.from_step = arguments.from_step;
   try {
     if (const auto saved = record::run_scribe(setup)) tell_of_killed_launcher(setup.run, *saved);
@@ -56,6 +57,7 @@ void add_scribe(CLI::App& app, Action& chosen) {
   verb->add_option("--memory", arguments->memory)->required();
   verb->add_option("--socket", arguments->socket)->required();
   verb->add_option("--doorbell", arguments->doorbell)->required();
+  verb->add_option("--lock", arguments->lock)->required();
   verb->add_option("--from-step", arguments->from_step)->required();
   verb->callback([arguments, &chosen] { chosen = [arguments] { return write_records(*arguments); }; });
 }

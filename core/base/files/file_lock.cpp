@@ -1,11 +1,13 @@
 #include "core/base/files/file_lock.h"
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 
 #include "core/base/error.h"
+#include "core/base/files/own_file.h"
 
 namespace estrain {
 
@@ -21,6 +23,11 @@ bool is_file_at(int fd, const std::string& path) {
   struct stat there {};
   if (::stat(path.c_str(), &there) != 0) return errno != ENOENT;
   return ::fstat(fd, &open) == 0 && open.st_dev == there.st_dev && open.st_ino == there.st_ino;
+}
+
+bool lock_file_at(const std::string& path, UniqueFd& fd, unsigned mode) {
+  if (!fd || !is_file_at(fd.get(), path)) fd = open_own_file(path, O_RDWR | O_CREAT, mode);
+  return take_lock(fd.get(), path) && is_file_at(fd.get(), path);
 }
 
 }  // namespace estrain

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/files/file_lock.h"
 #include "core/base/files/poll_set.h"
 #include "core/base/files/run_files.h"
 #include "core/job/spec/defaults.h"
@@ -34,6 +35,7 @@ namespace {
 
 constexpr auto kDrain = 100ms;
 constexpr auto kFirstPause = std::chrono::milliseconds(100), kLongestPause = std::chrono::milliseconds(2000);
+constexpr auto kPatienceWithLock = 2s;         // a launcher that looks for this scribe holds the lock meanwhile
 constexpr int64_t kAtOnce = INT64_C(1) << 62;  // a monotonic time at which everything is due
 
 // A sign of life for the launcher.
@@ -247,10 +249,29 @@ class Scribe {
     return false;
   }
 
+  // Without a launcher: throws Fault::usage if another launcher has the run.
+  void keep_lock() {
+    const std::string path = RunFiles(setup_.run).lock_file();
+    if (is_file_at(setup_.lock.get(), path)) return;
+    try {
+      for (const MonotonicTime deadline = MonotonicClock::now() + kPatienceWithLock;
+           !lock_file_at(path, setup_.lock);) {
+        if (MonotonicClock::now() >= deadline)
+          throw Error::make(Fault::usage, "{}: its file `lock` was deleted, and another launcher has taken the run",
+                            setup_.run)
+              .advise("the state of the launcher that has ended is not saved; delete no file of a run that is at work");
+        std::this_thread::sleep_for(20ms);
+      }
+    } catch (const Error& error) {
+      if (error.fault() != Fault::io) throw;  // else there is no room for the file, or no run directory
+    }
+  }
+
   // Saves without a launcher, when only the scribe has the committed state: waits for space as long as the run
   // directory exists, holding the directory's lock, and shows the wait in the scribe's process name.
   void save_what_is_left() {
     launcher_is_gone_ = true;
+    keep_lock();
     saver_.wait();
     save_held_state();
     saver_.wait();

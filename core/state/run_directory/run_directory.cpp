@@ -85,12 +85,6 @@ std::optional<Scribe> find_scribe(const std::string& run) {
   return std::nullopt;
 }
 
-// Tries to take the lock of the file at `path`. Opens the file, unless `fd` is the file already.
-bool try_to_lock(const std::string& path, UniqueFd& fd) {
-  if (!fd || !is_file_at(fd.get(), path)) fd = open_own_file(path, O_RDWR | O_CREAT);
-  return take_lock(fd.get(), path) && is_file_at(fd.get(), path);
-}
-
 std::string holder_of_run(const std::optional<RunOwner>& owner, const std::optional<Scribe>& scribe) {
   if (scribe) return fmt::format("its scribe is process {}", scribe->pid);
   return owner ? owner->name() : "";
@@ -144,7 +138,7 @@ UniqueFd RunDirectory::lock(Nanoseconds patience) const {
   const MonotonicTime deadline = MonotonicClock::now() + patience;
   std::optional<WaitForScribe> wait;
   for (UniqueFd fd;;) {
-    const bool locked = try_to_lock(lock_file(), fd);
+    const bool locked = lock_file_at(lock_file(), fd);
     const std::optional<Scribe> scribe = locked ? find_scribe(path()) : std::nullopt;
     if (locked && !scribe) {
       require_own_files();
@@ -166,7 +160,7 @@ UniqueFd RunDirectory::lock(Nanoseconds patience) const {
 
 std::optional<UniqueFd> RunDirectory::try_lock() const {
   UniqueFd fd;
-  return try_to_lock(lock_file(), fd) ? std::optional(std::move(fd)) : std::nullopt;
+  return lock_file_at(lock_file(), fd) ? std::optional(std::move(fd)) : std::nullopt;
 }
 
 bool RunDirectory::has_scribe() const { return find_scribe(path()).has_value(); }

@@ -36,6 +36,18 @@ TEST_CASE("a file that was deleted or replaced is not the file at its path any m
   CHECK(is_file_at(now.get(), path));
 }
 
+TEST_CASE("the lock of a path is that of the file which is there") {
+  const ScratchFolder folder;
+  const std::string path = folder / "lock";
+  UniqueFd one, other;
+  CHECK(lock_file_at(path, one));
+  CHECK_FALSE(lock_file_at(path, other));
+  std::filesystem::remove(path);
+  CHECK(lock_file_at(path, other));
+  CHECK_FALSE(lock_file_at(path, one));
+  CHECK(is_file_at(one.get(), path));
+}
+
 TEST_CASE("a lock that cannot be had at all is not one that somebody else has") {
   const Error error = error_of([] { take_lock(-1, "run/lock"); });
   CHECK(error.fault() == Fault::io);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/files/file_lock.h"
 #include "core/base/files/files.h"
 #include "core/base/files/unique_fd.h"
 #include "core/state/checkpoint/directory.h"
@@ -73,7 +74,7 @@ std::string small_manifest(const checkpoint::StateLayout& layout) {
 class FakeJob {
  public:
   FakeJob() {
-    replace_bytes(run() + "/lock", "");
+    REQUIRE(lock_file_at(lock_file(), lock_));
     checkpoint::StateLayout layout;
     layout.append(checkpoint::Role::parameter, "w", "", checkpoint::DType::f32, {64});
     comm::MemoryPlan plan;
@@ -97,6 +98,7 @@ class FakeJob {
   FakeJob(const FakeJob&) = delete;
 
   const std::string& run() const { return folder_.path(); }
+  std::string lock_file() const { return run() + "/lock"; }
   comm::JobMemory& memory() { return memory_; }
   ScribeChannel& launcher() { return launcher_; }
 
@@ -181,6 +183,7 @@ class FakeJob {
     setup.spec.model.name = "mlp";
     setup.memory = fd_.get();
     setup.doorbell = ::eventfd(0, EFD_NONBLOCK);
+    setup.lock = std::move(lock_);
     setup.launcher = ScribesOwnChannel(std::move(socket));
     try {
       run_scribe(setup);
@@ -195,7 +198,7 @@ class FakeJob {
   }
 
   ScratchFolder folder_;
-  UniqueFd fd_ = comm::JobMemory::create();
+  UniqueFd fd_ = comm::JobMemory::create(), lock_;
   comm::JobMemory memory_{fd_.get()};
   ScribeChannel launcher_;
   pid_t scribe_ = -1;
@@ -223,6 +226,34 @@ TEST_CASE("without a launcher and without room the scribe keeps the state until 
   SUBCASE("the run directory is gone: nobody could go on from there") {
     std::filesystem::remove_all(job.run());
     CHECK(job.exit_code() == 7);
+  }
+}
+
+TEST_CASE("a scribe without a launcher holds the lock of a lock file that was made anew, or leaves the run to others") {
+  FakeJob job;
+  job.train_until(20);
+  job.wait_for_records();
+  job.limit_files(100);
+  job.train_until(30);
+  job.wait_for<WriteFailed>();
+  std::filesystem::remove(job.lock_file());
+  UniqueFd anew, looks;
+  REQUIRE(lock_file_at(job.lock_file(), anew));
+  SUBCASE("the launcher had the new file's lock") {
+    job.launcher().close();
+    anew.reset();
+    job.wait_until_it_waits();
+    CHECK_FALSE(lock_file_at(job.lock_file(), looks));
+    job.limit_files(RLIM_INFINITY);
+    CHECK(job.exit_code() == 0);
+    CHECK(job.step_saved() == 30);
+  }
+  SUBCASE("another launcher has it") {
+    job.limit_files(RLIM_INFINITY);
+    job.wait_for_records();
+    job.launcher().close();
+    CHECK(job.exit_code() == 8);
+    CHECK(job.step_saved() == -1);
   }
 }
 

@@ -197,6 +197,7 @@ ScribeProcess start_scribe(const run_directory::RunDirectory& run, const SharedD
                        "--spec",         number(shared.spec),
                        "--memory",       number(shared.memory),
                        "--doorbell",     number(shared.doorbell),
+                       "--lock",         number(shared.lock),
                        "--socket",       number(theirs.descriptor()),
                        "--from-step",    number(from_step)};
   options.same_program = true;
