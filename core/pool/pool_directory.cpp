@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +17,18 @@
 #include "core/pool/hosts/meeting.h"
 
 namespace estrain::pool {
+namespace {
+
+constexpr unsigned kModeOfLock = 0600;
+
+// For messages: on a full disk, the file names nobody.
+void write_owner(const UniqueFd& lock) {
+  const std::string owner = std::to_string(::getpid());
+  if (::ftruncate(lock.get(), 0) == 0) [[maybe_unused]]
+    const ssize_t written = ::pwrite(lock.get(), owner.data(), owner.size(), 0);
+}
+
+}  // namespace
 
 bool PoolDirectory::has_pool() const {
   std::error_code failure;
@@ -62,18 +75,30 @@ void PoolDirectory::require_pool() const {
 UniqueFd PoolDirectory::lock() const {
   make_folders(path_ + "/jobs");
   require_own_folder(path_);
-  const std::string file = path_ + "/lock";
-  UniqueFd lock = open_own_file(file, O_RDWR | O_CREAT, 0600);
-  if (!take_lock(lock.get(), file)) {
-    const std::string owner = text_if_readable(file);
+  UniqueFd lock;
+  if (!lock_file_at(lock_file(), lock, kModeOfLock)) {
+    const std::string owner = text_if_readable(lock_file());
     throw Error::make(Fault::usage, "{}: another daemon serves this pool already{}", path_,
                       owner.empty() ? "" : ": process " + owner)
         .advise("ask the daemon: estrain pool status " + path_);
   }
-  const std::string owner = std::to_string(::getpid());
-  if (::ftruncate(lock.get(), 0) == 0) [[maybe_unused]]
-    const ssize_t written = ::pwrite(lock.get(), owner.data(), owner.size(), 0);
+  write_owner(lock);
   return lock;
+}
+
+void PoolDirectory::keep_lock(UniqueFd& lock) const {
+  if (is_file_at(lock.get(), lock_file())) return;
+  bool is_kept = false;
+  try {
+    is_kept = lock_file_at(lock_file(), lock, kModeOfLock);
+  } catch (const Error&) {  // a full disk, or one out of reach: the next call tries again
+    return;
+  }
+  if (!is_kept)
+    throw Error::make(Fault::usage, "{}: its file `lock` was deleted, and another daemon serves the pool", path_)
+        .advise("this daemon has ended, and jobs continue; delete no file of a pool that is served");
+  write_owner(lock);
+  fmt::print(stderr, "warning: {} was deleted, and is made anew: it keeps other daemons out\n", lock_file());
 }
 
 }  // namespace estrain::pool

@@ -24,6 +24,7 @@ class PoolDirectory {
   explicit PoolDirectory(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
+  std::string lock_file() const { return path_ + "/lock"; }
   std::string database() const { return path_ + "/pool.db"; }
   std::string job(dispatch::JobId id) const { return path_ + "/jobs/" + std::to_string(id); }
   std::string spec(dispatch::JobId id) const { return job(id) + "/" + RunFiles::kSpec; }
@@ -42,6 +43,9 @@ class PoolDirectory {
   // Makes the folder and takes the lock for as long as the descriptor is open. Throws Fault::usage if another daemon
   // serves the pool, with the daemon's process.
   UniqueFd lock() const;
+  // For the daemon at work, again and again: if the lock file was deleted, makes the file anew and has `lock` hold its
+  // lock. Throws Fault::usage if another daemon has the new file's lock: this daemon must not write any more.
+  void keep_lock(UniqueFd& lock) const;
   // Throws Fault::usage if no pool was ever served in the folder, or if the last daemon is on another host: only the
   // daemon's host touches the database, since shared file systems may not lock a database for other hosts.
   void require_pool() const;

@@ -149,6 +149,7 @@ void Daemon::begin() {
 
 bool Daemon::turn(std::chrono::milliseconds limit) {
   if (!hear(limit)) return false;
+  directory_.keep_lock(lock_);
   // A job with an unsent request has no answer to lose: the job is asked before the daemon looks at the job.
   do_actions();
   tend();

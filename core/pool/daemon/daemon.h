@@ -67,7 +67,8 @@ class Daemon {
 
   // Takes the first decision: the fate of all jobs is known by now.
   void begin();
-  // Waits for at most `limit` for an event, and handles the event. Returns false if the daemon is to end.
+  // Waits for at most `limit` for an event, and handles the event. Returns false if the daemon is to end. Throws
+  // Fault::usage if the lock file was deleted, and another daemon serves the pool.
   bool turn(std::chrono::milliseconds limit);
   // Carries out, answers and saves all earlier requests.
   void end();

@@ -310,6 +310,21 @@ TEST_CASE("one daemon serves a pool at a time") {
   CHECK(error.message().find("another daemon serves this pool already") != std::string::npos);
 }
 
+TEST_CASE("a daemon makes its deleted lock file anew, and ends if another daemon has made one") {
+  ServedFolder pool(left_behind(Phase::done));
+  pool.serve();
+  const PoolDirectory directory(pool.path());
+  std::filesystem::remove(directory.lock_file());
+  REQUIRE(pool.daemon().turn(0ms));
+  CHECK(read_file(directory.lock_file()) == std::to_string(::getpid()));
+  CHECK(error_of([&] { directory.lock(); }).fault() == Fault::usage);
+  std::filesystem::remove(directory.lock_file());
+  const UniqueFd of_other = directory.lock();
+  const Error error = error_of([&] { pool.daemon().turn(0ms); });
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.message() == pool.path() + ": its file `lock` was deleted, and another daemon serves the pool");
+}
+
 // Job 1 trains on one device of nodeB, whose agent looks at it all the time. Another one, which was taken from it, is
 // away.
 struct LookedAt : ServedFolder {
