@@ -28,6 +28,8 @@ class Chronicle {
   void save(const dispatch::State& state);
   // Saves without waiting for the second: for the end of the daemon. Does not throw an Error.
   void save_all(const dispatch::State& state);
+  // Returns true if the last save has failed.
+  bool is_behind() const { return is_behind_; }
   // Saves the state and ends, without the lines, for a request that must not be answered before its job is on the disk.
   // Throws an Error if the ledger cannot be written.
   void save_or_throw(const dispatch::State& state) {

@@ -158,7 +158,7 @@ bool Daemon::turn(std::chrono::milliseconds limit) {
   dispatcher_.tell(dispatch::TimePassed{});
   do_actions();
   chronicle_.save(state());
-  hosts_.agents.flush();  // all orders are on the disk: no later daemon repeats an order
+  hosts_.agents.flush(!chronicle_.is_behind());  // all orders are on the disk: no later daemon repeats an order
   return true;
 }
 
@@ -176,7 +176,7 @@ void Daemon::tend() {
 void Daemon::end() {
   do_actions();
   chronicle_.save_all(state());
-  hosts_.agents.flush();
+  hosts_.agents.flush(!chronicle_.is_behind());
   fmt::print("pool {}: the daemon ends, jobs continue; take them up again: estrain pool serve {}\n", directory_.path(),
              directory_.path());
 }
@@ -249,6 +249,9 @@ void Daemon::do_actions() {
 }
 
 void HostNews::take_up() {
+  for (const AgentNews& news : hosts_.agents.unrecorded()) {
+    if (!has_devices(news.host)) carry_out(news);
+  }
   std::vector<std::string> lost;
   for (const dispatch::Slot& slot : dispatcher_.state().slots) {
     const std::string host = slot.host();
@@ -256,6 +259,10 @@ void HostNews::take_up() {
       lost.push_back(host);
   }
   for (const std::string& host : lost) give_up(host, "its agent was gone when the daemon began");
+}
+
+bool HostNews::has_devices(const std::string& host) const {
+  return std::ranges::any_of(dispatcher_.state().slots, [&](const auto& slot) { return slot.host() == host; });
 }
 
 std::vector<dispatch::WriteHistory> HostNews::tend() {
@@ -310,9 +317,7 @@ void HostNews::release(const std::string& host) {
 
 void HostNews::give_up(const std::string& host, const std::string& reason) {
   const bool has_led = news_.forget_host(host);
-  const auto& slots = dispatcher_.state().slots;
-  const bool has_devices = std::ranges::any_of(slots, [&](const auto& slot) { return slot.host() == host; });
-  if (has_devices || has_led) dispatcher_.tell(dispatch::HostVanished{host, reason});
+  if (has_devices(host) || has_led) dispatcher_.tell(dispatch::HostVanished{host, reason});
   news_.wait_for_heirs(fmt::format("host {} was lost", host));
 }
 

@@ -24,7 +24,8 @@ class HostNews {
   HostNews(PoolDispatcher& dispatcher, PoolHosts& hosts, JobNews& news)
       : dispatcher_(dispatcher), hosts_(hosts), news_(news) {}
 
-  // Takes the devices of agents gone at the daemon's start out of the pool.
+  // Takes the devices of agents gone at the daemon's start out of the pool, and takes in the devices of members that an
+  // earlier daemon could not write down.
   void take_up();
   // Looks at the agents. Returns lines for the history.
   std::vector<dispatch::WriteHistory> tend();
@@ -34,6 +35,7 @@ class HostNews {
   void release(const std::string& host);
   void give_up(const std::string& host, const std::string& reason);
   void carry_out(const AgentNews& news);
+  bool has_devices(const std::string& host) const;  // in the pool
 
   PoolDispatcher& dispatcher_;
   PoolHosts& hosts_;

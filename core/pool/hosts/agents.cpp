@@ -35,7 +35,7 @@ Agents::Agents(std::string pool, std::string own) : meeting_(pool) {
     const std::optional<Orders> before = meeting_.orders(host);
     hosts_.try_emplace(host, take_up_agent(terms_for(host), before, last_report(host, before), MonotonicClock::now()));
   }
-  flush();
+  flush(false);
 }
 
 // A file that cannot be read is silence: the orders tell which agent is silent.
@@ -74,9 +74,20 @@ std::vector<AgentNews> Agents::look() {
   return news;
 }
 
-void Agents::flush() {
+std::vector<AgentNews> Agents::unrecorded() const {
+  std::vector<AgentNews> news;
+  for (const auto& [host, attendance] : hosts_) {
+    if (!attendance.is_member || !attendance.orders.unrecorded) continue;
+    const std::optional<AgentReport> report = meeting_.report(host);
+    if (report && report->life == attendance.life)
+      news.push_back({host, {admission_of(attendance, *report), "pool.db could not be written when it joined"}});
+  }
+  return news;
+}
+
+void Agents::flush(bool is_recorded) {
   for (auto& [host, attendance] : hosts_) {
-    for (const AttendanceAction& action : decide(attendance, OrdersDue{}, MonotonicClock::now())) {
+    for (const AttendanceAction& action : decide(attendance, OrdersDue{is_recorded}, MonotonicClock::now())) {
       try {
         meeting_.write(host, std::get<WriteOrders>(action.deed).orders);
       } catch (const Error&) {

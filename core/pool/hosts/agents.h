@@ -25,8 +25,11 @@ class Agents {
 
   // Reads the files of the agents. Returns actions for the daemon.
   std::vector<AgentNews> look();
-  // Writes changed orders and, now and then, the daemon's sign of life. Waits out a full disk.
-  void flush();
+  // Returns the admissions of members whose devices an earlier daemon could not write into pool.db.
+  std::vector<AgentNews> unrecorded() const;
+  // Writes changed orders and, now and then, the daemon's sign of life. Waits out a full disk. `is_recorded`: pool.db
+  // has the devices of all members.
+  void flush(bool is_recorded);
 
   std::vector<std::string> members() const;
   bool is_member(const std::string& host) const;

@@ -30,12 +30,12 @@ HostActions join(Attendance& state, const AgentReport& report) {
                   fmt::format("it is of estrain {}, and the daemon of {}", report.build.text(), terms.build.text()));
   }
   if (std::ranges::any_of(report.tasks, [](const TaskReport& task) { return !task.ended; })) return {};
-  state.orders = {.to = report.life, .serial = state.orders.serial, .refusal = {}, .tasks = {}};
+  state.orders = {.to = report.life, .serial = state.orders.serial, .refusal = {}, .unrecorded = true, .tasks = {}};
   state.are_orders_new = state.is_member = true;
   state.leaves = false;
   state.reports.clear();
   note_offered(state, report);
-  return {{AdmitHost{state.offered, report.cores, report.memory, report.gpus, report.rack}, "its agent shows life"}};
+  return {{admission_of(state, report), "its agent shows life"}};
 }
 
 void lose(Attendance& state, std::string why, HostActions& actions) {
@@ -121,7 +121,11 @@ HostActions on(Attendance& state, const DevicesReleased&, MonotonicTime) {
   return {};
 }
 
-HostActions on(Attendance& state, const OrdersDue&, MonotonicTime) {
+HostActions on(Attendance& state, const OrdersDue& event, MonotonicTime) {
+  if (event.is_recorded && state.orders.unrecorded) {
+    state.orders.unrecorded = false;
+    state.are_orders_new = true;
+  }
   if (!state.are_orders_new) return {};
   state.are_orders_new = false;
   ++state.orders.serial;
@@ -150,6 +154,10 @@ Attendance take_up_agent(Attendance::Terms terms, const std::optional<Orders>& b
   state.is_member = true;
   note_offered(state, *report);
   return state;
+}
+
+AdmitHost admission_of(const Attendance& state, const AgentReport& report) {
+  return {state.offered, report.cores, report.memory, report.gpus, report.rack};
 }
 
 std::optional<TaskReport> Attendance::told_of(const std::string& task) const {

@@ -63,8 +63,10 @@ struct SignalOrdered {
 struct TaskDropped {  // the task is to end, gently
   std::string task;
 };
-struct DevicesReleased {};   // the pool has let go of all devices of a leaving agent
-struct OrdersDue {};         // orders may be written now
+struct DevicesReleased {};  // the pool has let go of all devices of a leaving agent
+struct OrdersDue {          // orders may be written now
+  bool is_recorded = true;  // pool.db has the devices of all members
+};
 struct OrdersNotWritten {};  // the answer to WriteOrders, if the disk is full
 using AttendanceEvent =
     std::variant<ReportRead, TaskOrdered, SignalOrdered, TaskDropped, DevicesReleased, OrdersDue, OrdersNotWritten>;
@@ -77,6 +79,8 @@ struct AdmitHost {
   std::map<std::string, double> gpus = {};  // as AgentReport::gpus
   std::string rack = {};                    // as AgentReport::rack
 };
+// Of a member.
+AdmitHost admission_of(const Attendance& state, const AgentReport& report);
 struct RefuseHost {};
 struct FreeHost {};    // the agent of the host wants to end: answered by DevicesReleased
 struct GiveUpHost {};  // the host is lost

@@ -62,8 +62,9 @@ struct Orders {
   std::string refusal;      // not empty: why the agent is not wanted
   bool dismissed = false;   // the pool has let go of all the agent's devices
   bool lost = false;        // the pool has given the agent up: the agent joins anew
+  bool unrecorded = false;  // pool.db does not have the agent's devices yet
   std::vector<Task> tasks;  // tasks to run; an ended task missing in the list is forgotten
-  ESTRAIN_FIELDS(to, serial, refusal, dismissed, lost, tasks)
+  ESTRAIN_FIELDS(to, serial, refusal, dismissed, lost, unrecorded, tasks)
 };
 
 struct TaskReport {

@@ -325,6 +325,30 @@ TEST_CASE("a daemon makes its deleted lock file anew, and ends if another daemon
   CHECK(error.message() == pool.path() + ": its file `lock` was deleted, and another daemon serves the pool");
 }
 
+TEST_CASE("an agent that joins while pool.db cannot be written brings its devices to the next daemon, too") {
+  ServedFolder pool(left_behind(Phase::done), std::nullopt);
+  auto database = sqlite::Database::open(PoolDirectory(pool.path()).database(), sqlite::Access::read_write);
+  database.execute("CREATE TRIGGER full BEFORE INSERT ON history BEGIN SELECT RAISE(ABORT, 'no room'); END");
+  pool.serve();
+  pool.daemon().begin();
+  make_folders(pool.path() + "/hosts");
+  for (int64_t beat = 1; beat <= 8 && pool.devices().empty(); ++beat) {
+    write_report(pool.path(), {}, beat);
+    REQUIRE(pool.daemon().turn(0ms));
+    std::this_thread::sleep_for(std::chrono::milliseconds(120));  // the daemon looks at agents ten times a second
+  }
+  CHECK(pool.devices() == Names{"nodeB/cpu", "nodeB/cpu"});
+  CHECK(MeetingFolder(pool.path()).orders("nodeB").value().unrecorded);
+  pool.stop();
+  pool.serve();
+  CHECK(pool.devices() == Names{"nodeB/cpu", "nodeB/cpu"});
+  database.execute("DROP TRIGGER full");
+  pool.daemon().begin();
+  pool.daemon().end();
+  CHECK(pool.on_disk().slots.size() == 2);
+  CHECK_FALSE(MeetingFolder(pool.path()).orders("nodeB").value().unrecorded);
+}
+
 // Job 1 trains on one device of nodeB, whose agent looks at it all the time. Another one, which was taken from it, is
 // away.
 struct LookedAt : ServedFolder {

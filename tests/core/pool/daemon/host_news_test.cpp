@@ -15,7 +15,7 @@ struct Hosts : RestingPool {
   HostNews host_news{dispatcher, hosts, news};
 
   bool is_dismissed() {
-    hosts.agents.flush();
+    hosts.agents.flush(true);
     return MeetingFolder(hosts.directory.path()).orders("nodeB")->dismissed;
   }
   std::vector<std::string> devices() const {
@@ -95,6 +95,16 @@ TEST_CASE("a job that was led from a lost host waits for another of its hosts to
   CHECK(at.job().is_leaderless);
   CHECK(at.processes.orphans.contain(1));
   CHECK(at.devices() == std::vector<std::string>{"nodeB/cpu"});
+}
+
+TEST_CASE(
+    "a pool that begins has the devices of an agent whose admission could not be written down, not removed ones") {
+  for (const bool unrecorded : {true, false}) {
+    Hosts at(state_with_job(Phase::waiting, {"cpu"}), {.unrecorded = unrecorded});
+    at.host_news.take_up();
+    CHECK(at.devices() ==
+          (unrecorded ? std::vector<std::string>{"cpu", "nodeB/cpu", "nodeB/cpu"} : std::vector<std::string>{"cpu"}));
+  }
 }
 
 TEST_CASE("an agent that leaves is dismissed once its devices are free, not before") {

@@ -44,7 +44,7 @@ inline dispatch::State state_with_job(Phase phase, const std::vector<std::string
 struct AgentOfB {
   std::vector<Task> tasks = {};
   std::vector<TaskReport> reports = {};
-  bool leaves = false;
+  bool leaves = false, unrecorded = false;
 };
 
 // `beat`: the agent's sign of life, which grows with each report.
@@ -63,7 +63,8 @@ inline void write_report(const std::string& pool, const AgentOfB& agent, int64_t
 inline void prepare_agent(const std::string& pool, const AgentOfB& agent) {
   make_folders(pool + "/hosts");
   write_report(pool, agent);
-  MeetingFolder(pool).write("nodeB", Orders{.to = "b", .refusal = {}, .tasks = agent.tasks});
+  MeetingFolder(pool).write("nodeB",
+                            Orders{.to = "b", .refusal = {}, .unrecorded = agent.unrecorded, .tasks = agent.tasks});
 }
 
 // Returns the lock of a run, whose owner on record is this process.

@@ -205,6 +205,15 @@ TEST_CASE("an agent that was lost brings its devices again, also if the daemon h
   CHECK(take_up_agent({"h1", kBuild, ""}, written(one), report("a", 3), kNoTime).is_member);
 }
 
+TEST_CASE("the orders say that pool.db does not have the agent's devices until it has them") {
+  Attendance one = member();
+  const auto due = [&](bool is_recorded) { return decide(one, OrdersDue{is_recorded}, kNoTime); };
+  CHECK(only<WriteOrders>(due(false))->orders.unrecorded);
+  CHECK(due(false).empty());
+  CHECK_FALSE(only<WriteOrders>(due(true))->orders.unrecorded);
+  CHECK(due(true).empty());
+}
+
 TEST_CASE("an agent that wants to leave is told of once, and dismissed") {
   Attendance one = member();
   AgentReport leaving = report("a", 3);
