@@ -86,6 +86,11 @@ std::vector<Action> Dispatcher::on(const Event& event, double now) {
 
 void on(DispatchTurn& turn, const TimePassed&) { go_on(turn); }
 
+void on(DispatchTurn& turn, const ClockSetForward& event) {
+  follow_clock(turn.state, event.seconds);
+  turn.state.seen += event.seconds;
+}
+
 void wake(DispatchTurn& turn) {
   turn.state.underway.is_stale = true;
   if (!turn.state.underway.is_taking_up) go_on(turn);

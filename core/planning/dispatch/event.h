@@ -24,6 +24,13 @@ struct TimePassed {
   static void fields(Self&, Visit&&) {}
 };
 
+// The clock was set forward by so many seconds since the last event. A clock that was set back shows by itself.
+struct ClockSetForward {
+  static constexpr std::string_view name = "clock_set_forward";
+  double seconds = 0;
+  ESTRAIN_FIELDS(seconds)
+};
+
 // A daemon begins to serve the pool with the saved state. Before the first TimePassed, or request, the dispatcher
 // decides nothing: until then a FoundAtWork or JobEnded tells of each job whose launcher was up, and then a FoundAtWork
 // of each job that is up though the state does not say so.
@@ -265,9 +272,9 @@ struct HostVanished {
 };
 
 using Event =
-    std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, ReleaseAsked,
-                 PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, CheckBegan, CheckWaits, TrainingBegan,
-                 Progressed, JobEvaluated, DevicesChanged, BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned,
-                 Moved, CoresKnown, RackKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
+    std::variant<TimePassed, ClockSetForward, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked,
+                 ReleaseAsked, PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, CheckBegan, CheckWaits,
+                 TrainingBegan, Progressed, JobEvaluated, DevicesChanged, BatchInForce, BatchRefused, JobEnded,
+                 FoundAtWork, Orphaned, Moved, CoresKnown, RackKnown, MemoryKnown, HostLinkMeasured, HostVanished>;
 
 }  // namespace estrain::dispatch

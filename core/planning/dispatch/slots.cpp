@@ -15,23 +15,6 @@ double decayed(const Usage& usage, double now) {
   return usage.device_seconds * std::exp2(-std::max(0.0, now - usage.at) / Usage::kHalfLife);
 }
 
-// The clock was set back by so many seconds. Moments to come stay as far away as they were, and what has lasted for a
-// while has lasted as long.
-void follow_clock(State& state, double seconds) {
-  const auto move = [seconds](double& moment) {
-    if (moment > 0) moment -= seconds;  // 0: no moment
-  };
-  for (Slot& slot : state.slots) move(slot.since);
-  for (auto& [id, job] : state.jobs) {
-    if (is_over(job.phase)) continue;
-    for (double* moment : {&job.not_before, &job.no_growth_before, &job.batch.not_before, &job.memory.waits_since,
-                           &job.seen_at, &job.seated, &job.company.window_from})
-      move(*moment);
-  }
-  for (auto& [id, since] : state.underway.asked_to_let_go) move(since);
-  for (Owed& owed : state.underway.owed) move(owed.asked);
-}
-
 }  // namespace
 
 Slot* slot(State& state, SlotId id) {
@@ -182,9 +165,25 @@ int64_t checks_at_work(const State& state) {
 }
 
 // Counts device-seconds since the last event.
+void follow_clock(State& state, double seconds) {
+  const auto move = [seconds](double& moment) {
+    if (moment > 0) moment += seconds;  // 0: no moment
+  };
+  for (Slot& slot : state.slots) move(slot.since);
+  for (auto& [id, job] : state.jobs) {
+    if (is_over(job.phase)) continue;
+    for (double* moment : {&job.not_before, &job.no_growth_before, &job.batch.not_before, &job.memory.waits_since,
+                           &job.seen_at, &job.seated, &job.company.window_from})
+      move(*moment);
+  }
+  for (auto& [id, since] : state.underway.asked_to_let_go) move(since);
+  for (Owed& owed : state.underway.owed) move(owed.asked);
+  for (auto& [user, usage] : state.usage) move(usage.at);
+}
+
 void account(State& state, double now) {
   const double passed = now - state.seen;
-  if (passed < 0) follow_clock(state, -passed);
+  if (passed < 0) follow_clock(state, passed);
   if (passed > 0) {
     state.in_use[""] += passed * static_cast<double>(checks_at_work(state));
     std::map<JobId, double> held;

@@ -40,6 +40,9 @@ std::vector<std::string> groups_of(const State& state);
 // is asked back.
 void hold(State& state, JobId id, const std::vector<std::string>& names);
 
+// The clock was set by so many seconds, back if negative. Moments to come stay as far away as they were, and what has
+// lasted for a while has lasted as long.
+void follow_clock(State& state, double seconds);
 // Counts the device-seconds since the last event. If the clock was set back since, the state's moments move along.
 void account(State& state, double now);
 // Returns what jobs and `at_work` checks leave of the memory of the daemon's host; nothing if this memory is not known.

@@ -28,6 +28,7 @@ struct DispatchTurn {
 
 // dispatcher.cpp
 void on(DispatchTurn& turn, const TimePassed& event);
+void on(DispatchTurn& turn, const ClockSetForward& event);
 // Has the jobs take their next steps, after the policy was asked if a round is over, or something has happened.
 void go_on(DispatchTurn& turn);
 void wake(DispatchTurn& turn);                  // something has happened: goes on, unless the state is being taken up

@@ -89,6 +89,18 @@ TEST_CASE("a launcher that does not answer is killed after its time, though the 
   CHECK(kills(pool.on(TimePassed{}, 180.1)));
 }
 
+TEST_CASE("a launcher that does not answer is killed after its time, though the clock was set forward meanwhile") {
+  Dispatcher pool = pool_with_a_job();
+  pool.on(CancelAsked{1}, 110);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::stopping);
+  const double held = pool.state().jobs.at(1).held;
+  pool.on(ClockSetForward{1000}, 1115);
+  CHECK_FALSE(kills(pool.on(TimePassed{}, 1115)));
+  CHECK(pool.state().jobs.at(1).held == held + 5);
+  CHECK_FALSE(kills(pool.on(TimePassed{}, 1229.9)));
+  CHECK(kills(pool.on(TimePassed{}, 1230.1)));
+}
+
 TEST_CASE("steps that a job makes while it grows or stops are those of the devices that it has still") {
   State state;
   state.policy = "easyscale-homo";
