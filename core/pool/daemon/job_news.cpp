@@ -352,13 +352,16 @@ void JobNews::on_task_ended(const std::string& host, const TellTaskEnd& event) {
   }
 }
 
-// The agent with the run's lock leads the run: the previous launcher has ended.
+// The agent with the run's lock leads the run: the previous launcher has ended. A launcher on this host lives until the
+// daemon hears its end. If both say that they lead, as after somebody deleted the lock file, the launcher stays known.
 void JobNews::on_task_seen(const std::string& host, const TellLook& event) {
   const JobId id = event.task.job;
   const auto job = dispatcher_.state().jobs.find(id);
   if (job == dispatcher_.state().jobs.end() || !dispatch::is_up(job->second.phase)) return;
   if (!is_launcher(id, host, event.task)) {
-    if (!event.leads || !event.look.held) return;
+    const auto launcher = processes_.launchers.find(id);
+    const bool is_alive = launcher != processes_.launchers.end() && launcher->second.process.running();
+    if (!event.leads || !event.look.held || is_alive) return;
     processes_.launchers[id] = {.is_child = false, .host = host, .task = event.task.id};
     processes_.orphans.remove(id);
     processes_.forget_command(id);

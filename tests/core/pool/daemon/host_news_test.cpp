@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "core/pool/daemon/daemon.h"
@@ -154,6 +155,37 @@ TEST_CASE("an agent of a run that leads it is its launcher from then on; one tha
     CHECK(at.job().is_leaderless != leads);
     CHECK(at.processes.launchers.contains(1) == leads);
     CHECK(at.processes.orphans.contain(1) != leads);
+  }
+}
+
+TEST_CASE("an agent of a run takes the place of a launcher on the daemon's host only once the launcher has ended") {
+  TaskReport seen = report_of("t1");
+  seen.looks = 1;
+  seen.leads = true;
+  JobLook& look = seen.look.emplace();
+  look.state = "training";
+  look.step = 7;
+  look.held = std::vector<std::string>{"cpu"};
+  const AgentOfB agent{.tasks = {RestingPool::task_of(kRunAgent, "t1")}, .reports = {seen}};
+  for (const bool has_ended : {false, true}) {
+    Hosts at(state_with_job(Phase::running, {"cpu", "nodeB/cpu"}), agent);
+    ChildOptions sleeper;
+    sleeper.arguments = {"/bin/sleep", "60"};
+    ChildProcess launcher = ChildProcess::start(sleeper);
+    const pid_t pid = launcher.pid();
+    at.processes.launchers[1] = {.process = std::move(launcher)};
+    if (has_ended) {
+      at.processes.launchers[1].process.signal(SIGKILL);
+      at.processes.launchers[1].process.wait();
+    }
+    at.host_news.tend();
+    CHECK(at.job().home == (has_ended ? "nodeB" : ""));
+    CHECK(at.processes.launchers.at(1).process.running() != has_ended);
+    if (!has_ended) {
+      CHECK(at.processes.launchers.at(1).process.pid() == pid);
+      at.processes.launchers[1].process.signal(SIGKILL);
+      at.processes.launchers[1].process.wait();
+    }
   }
 }
 
