@@ -37,17 +37,28 @@ std::vector<int64_t> wide(int64_t n, std::mt19937& twister) {
 
 EpochSampler::EpochSampler(const Options& options) : options_(options) {
   const int64_t n = options_.dataset_size, ests = options_.ests, batch = options_.batch;
-  const bool drop_last = options_.drop_last;
-  const std::vector<batches::BatchChange>& changes = options_.changes;
   if (ests < 1 || batch < 1)
     throw Error::make(Fault::bug, "sampler: {} ESTs, batch {}: both must be positive", ests, batch);
   if (n < 1) throw Error(Fault::infeasible, "the data set has no training samples");
-  const int64_t each = samples_of_each(n, ests, options_.per_class);
   if (!options_.weights.empty()) weighted_.emplace(options_.weights);
   if (options_.per_class > 0) groups_.emplace(options_.labels, options_.per_class, options_.seed);
-  if (groups_) check_groups();
   if (options_.bucket > 0) buckets_ = {std::move(options_.lengths), options_.bucket, options_.seed};
-  schedule_ = {each, batch, drop_last, changes};
+  make_schedule();
+}
+
+void EpochSampler::change_batches(std::vector<batches::BatchChange> changes) {
+  options_.changes = std::move(changes);
+  make_schedule();
+  const std::lock_guard lock(mutex_);
+  for (CachedOrder& cached : cache_) cached = {};  // buckets are ordered for the batch size
+}
+
+void EpochSampler::make_schedule() {
+  if (groups_) check_groups();
+  const int64_t n = options_.dataset_size, ests = options_.ests, batch = options_.batch;
+  const int64_t each = samples_of_each(n, ests, options_.per_class);
+  const std::vector<batches::BatchChange>& changes = options_.changes;
+  schedule_ = {each, batch, options_.drop_last, changes};
   if (!schedule_.has_empty_epoch()) return;
   int64_t largest = batch;
   for (const batches::BatchChange& change : changes) largest = std::max(largest, change.batch);

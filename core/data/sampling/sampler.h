@@ -70,6 +70,9 @@ class EpochSampler {
   explicit EpochSampler(const Options& options);
   EpochSampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last, uint64_t seed);
 
+  // Takes other changes of the batch. Throws as the constructor. Call this function while nothing is read.
+  void change_batches(std::vector<batches::BatchChange> changes);
+
   int64_t ests() const { return options_.ests; }
   int64_t batch() const { return schedule_.largest_batch(); }            // size of the job's largest mini-batch
   int64_t samples_per_est() const { return schedule_.samples_per_est; }  // length of a rank's list
@@ -95,6 +98,7 @@ class EpochSampler {
   };
 
   void check_groups() const;
+  void make_schedule();
   std::shared_ptr<const Order> order(Epoch epoch) const;
   Order list_of(Epoch epoch) const;
 

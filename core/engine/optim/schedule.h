@@ -65,6 +65,7 @@ void check_length(const spec::ScheduleSection& settings, Step steps, const batch
 // The schedules of all parameter groups.
 class GroupSchedules {
  public:
+  // `batches` must outlive the schedules, and may change between stages.
   GroupSchedules(const spec::ScheduleSection& settings, const ParameterGroups& groups,
                  const batches::BatchSchedule& batches);
 
@@ -75,7 +76,7 @@ class GroupSchedules {
 
  private:
   const spec::ScheduleSection settings_;
-  const batches::BatchSchedule batches_;
+  const batches::BatchSchedule& batches_;
   std::vector<Schedule> schedules_;
 };
 

@@ -2,6 +2,7 @@
 // A change of a job's batch size and learning rate between two of its steps.
 
 #include <cstdint>
+#include <vector>
 
 #include "core/base/json/fields.h"
 
@@ -16,5 +17,8 @@ struct BatchChange {
 
   ESTRAIN_FIELDS(after, batch, lr_factor)
 };
+
+// Adds a change, in place of a change after the same step. `changes` stay in the order of their steps.
+void add_change(std::vector<BatchChange>& changes, const BatchChange& change);
 
 }  // namespace estrain::batches

@@ -26,6 +26,10 @@ bool improves_by_falling(const TrainSection& train, const std::string& metric) {
   return metric == "loss" || std::ranges::find(train.falling, metric) != train.falling.end();
 }
 
+int64_t total_steps(const TrainSection& train, const batches::BatchSchedule& batches) {
+  return train.steps ? *train.steps : batches.end_of(Epoch(*train.epochs)).value;
+}
+
 double learning_rate(const OptimizerSection& optimizer) { return optimizer.lr.value_or(traits_of(optimizer.name).lr); }
 
 double weight_decay(const OptimizerSection& optimizer) {

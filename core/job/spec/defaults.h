@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/job/batches/batch_schedule.h"
 #include "core/job/spec/job_spec.h"
 
 namespace estrain::spec {
@@ -22,6 +23,9 @@ double holdout(const DataSection& data);                       // unset: text an
 std::vector<std::string> comparable_metrics(const TrainSection& train);
 // Whether the metric gets better by falling; otherwise by rising.
 bool improves_by_falling(const TrainSection& train, const std::string& metric);
+
+// Returns the number of steps at the job's end.
+int64_t total_steps(const TrainSection& train, const batches::BatchSchedule& batches);
 
 // Returns the number of mini-batches of the given bytes that a worker reads ahead: at first, and at most. Both are
 // equal unless data.prefetch is 0; then the most is 256 MiB and 64 mini-batches, but at least four.

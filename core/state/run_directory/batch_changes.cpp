@@ -59,17 +59,8 @@ std::string in_words(const batches::BatchChange& change) {
 BatchChanges batch_changes_in(std::string_view log) {
   BatchChanges changes;
   for (const Line& line : lines_of(log))
-    if (line.batch) add_change(changes, *line.batch);
+    if (line.batch) batches::add_change(changes, *line.batch);
   return changes;
-}
-
-void add_change(BatchChanges& changes, const batches::BatchChange& change) {
-  const auto at = std::ranges::lower_bound(changes, change.after, {}, &batches::BatchChange::after);
-  if (at != changes.end() && at->after == change.after) {
-    *at = change;
-  } else {
-    changes.insert(at, change);
-  }
 }
 
 std::string with_batch_changes(std::string_view log, const BatchChanges& changes, std::string_view former) {
@@ -114,7 +105,7 @@ void require_changeable(const spec::JobSpec& spec) {
 void record_batch_change(const RunDirectory& directory, spec::JobSpec spec, const batches::BatchChange& change) {
   const std::string log = read_file_if_present(directory.changes()).value_or("");
   BatchChanges changes = batch_changes_in(log);
-  add_change(changes, change);
+  batches::add_change(changes, change);
   write_file_atomically(directory.changes(), with_batch_changes(log, changes));
   spec.elastic.changes = changes;
   directory.write_spec(spec);

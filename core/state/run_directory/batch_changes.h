@@ -32,9 +32,6 @@ bool is_in_force(const spec::JobSpec& spec, const batches::BatchChange& change);
 batches::BatchChange changed(const spec::JobSpec& spec, Step step, std::optional<int64_t> batch,
                              std::optional<double> lr_factor);
 
-// Adds a change, in place of a change after the same step. `changes` stay in order.
-void add_change(BatchChanges& changes, const batches::BatchChange& change);
-
 // Throws Fault::usage unless the job allows changes of its batch.
 void require_changeable(const spec::JobSpec& spec);
 

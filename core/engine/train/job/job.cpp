@@ -1,9 +1,11 @@
 #include "core/engine/train/job/job.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/engine/device/cpu.h"
+#include "core/job/spec/defaults.h"
 #include "core/state/comm/output_mail.h"
 #include "core/state/comm/records/step_record.h"
 
@@ -67,9 +69,7 @@ AveragePlaces lay_out_averages(const spec::JobSpec& spec, const Network& network
 
 }  // namespace
 
-int64_t Timetable::total_steps() const {
-  return spec_.train.steps ? *spec_.train.steps : batches_.end_of(Epoch(*spec_.train.epochs)).value;
-}
+int64_t Timetable::total_steps() const { return spec::total_steps(spec_.train, batches_); }
 
 bool Timetable::evaluates() const { return has_test_data_ && spec_.train.eval_every >= 0; }
 
@@ -108,6 +108,15 @@ TrainingJob::TrainingJob(const spec::JobSpec& spec, const data::DataPair& data, 
       places_(lay_out(cuda_streams)) {
   name_digests();
   optim::check_length(spec.schedule, Step(timetable_.total_steps()), timetable_.batches());
+}
+
+bool TrainingJob::take_changes(const std::vector<batches::BatchChange>& recorded) {
+  std::vector<batches::BatchChange> changes = spec_.elastic.changes;
+  for (const batches::BatchChange& change : recorded) batches::add_change(changes, change);
+  if (changes == timetable_.batches().changes) return false;
+  samples_.change_batches(std::move(changes));
+  optim::check_length(spec_.schedule, Step(timetable_.total_steps()), timetable_.batches());
+  return true;
 }
 
 StatePlaces TrainingJob::lay_out(bool cuda_streams) {

@@ -1,6 +1,6 @@
 #pragma once
 // A TrainingJob holds a worker's samples, network, optimizer, timetable, and the places of the job's tensors in the
-// shared state. A TrainingJob stays the same in all stages.
+// shared state. Of a TrainingJob, only the changes of the batch differ from stage to stage.
 
 #include <cstdint>
 #include <optional>
@@ -24,6 +24,7 @@ namespace estrain::train {
 // A Timetable tells how long a job trains, and after which steps the job evaluates and saves.
 class Timetable {
  public:
+  // `batches` must outlive the timetable, and may change between stages.
   Timetable(const spec::JobSpec& spec, const batches::BatchSchedule& batches, bool has_test_data)
       : spec_(spec), batches_(batches), has_test_data_(has_test_data) {}
 
@@ -35,7 +36,7 @@ class Timetable {
 
  private:
   const spec::JobSpec& spec_;
-  const batches::BatchSchedule batches_;
+  const batches::BatchSchedule& batches_;
   const bool has_test_data_;
 };
 
@@ -80,6 +81,9 @@ class TrainingJob {
   const checkpoint::StateLayout& layout() const { return manifest_.layout; }
   // Sets the processor for which D1's bits hold, as named by the device that builds the state.
   void set_processor(std::string processor) { manifest_.processor = std::move(processor); }
+  // Takes up changes of the batch recorded since the launch. Call this function between two stages. Returns false if
+  // there are no new changes. Throws as the constructor.
+  bool take_changes(const std::vector<batches::BatchChange>& recorded);
   // Sets the identity of the job's data files, as JSON.
   void set_data(std::string identity) { manifest_.data = std::move(identity); }
 
@@ -94,7 +98,7 @@ class TrainingJob {
   void name_digests();
 
   const spec::JobSpec& spec_;
-  const JobSamples samples_;
+  JobSamples samples_;
   const Timetable timetable_;
   const Network network_;
   checkpoint::Manifest manifest_;

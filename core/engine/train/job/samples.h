@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/data/formats/dataset.h"
 #include "core/data/reading/loader.h"
@@ -22,6 +24,7 @@ class JobSamples {
   const data::Dataset& train() const { return *data_.train; }
   const data::Dataset& test() const { return *data_.test; }
   const data::EpochSampler& sampler() const { return sampler_; }
+  void change_batches(std::vector<batches::BatchChange> changes) { sampler_.change_batches(std::move(changes)); }
   // The model's number of classes, by default the data set's. Throws Fault::spec if neither is known.
   int64_t classes(const spec::ModelSection& model) const;
   // How training mini-batches are mixed; nothing if they are not.
@@ -41,7 +44,7 @@ class JobSamples {
 
   const data::DataPair& data_;
   const uint64_t seed_;
-  const data::EpochSampler sampler_;
+  data::EpochSampler sampler_;
   const std::optional<data::Mixing> mixing_;
 };
 

@@ -186,6 +186,24 @@ TEST_CASE(
   CHECK(changed.indices(Step(33), VirtualRank(1)) == EpochSampler(options).indices(Step(40), VirtualRank(1)));
 }
 
+TEST_CASE("a sampler that takes changes of the batch gives the samples of a sampler made with them") {
+  for (const int64_t after : {7, 20, 33}) {  // 20: the end of an epoch, whose next order was read ahead
+    CAPTURE(after);
+    EpochSampler::Options options = bucketed(240, 2, 6, 5);
+    EpochSampler sampler(options);
+    for (int64_t step = 0; step < 44; ++step) sampler.indices(Step(step), VirtualRank(0));
+    options.changes = {{after, 4, 1}};
+    sampler.change_batches(options.changes);
+    const EpochSampler fresh(options);
+    CHECK((sampler.schedule() == fresh.schedule()));
+    for (int64_t step = 0; step < 80; ++step)
+      for (const int64_t rank : {0, 1})
+        REQUIRE(sampler.indices(Step(step), VirtualRank(rank)) == fresh.indices(Step(step), VirtualRank(rank)));
+  }
+  EpochSampler dropping(10, 2, 5, true, true, 0);
+  CHECK(error_of([&] { dropping.change_batches({{1, 6, 1}}); }).fault() == Fault::infeasible);
+}
+
 TEST_CASE("buckets of repeated samples: more ESTs than samples, and draws by weight") {
   const std::vector<Batches> repeated = epoch_of(EpochSampler(bucketed(3, 8, 1, 4)), 0);
   const std::vector<Batches> plain = epoch_of(EpochSampler(3, 8, 1, true, false, 7), 0);

@@ -45,8 +45,8 @@ TEST_CASE("damaged and senseless lines are none") {
 
 TEST_CASE("of two changes after one step the later one counts") {
   BatchChanges changes = kTwo;
-  add_change(changes, {7, 4, 1});
-  add_change(changes, {5, 2, 1});
+  batches::add_change(changes, {7, 4, 1});
+  batches::add_change(changes, {5, 2, 1});
   CHECK(changes == BatchChanges{{3, 8, 0.1}, {5, 2, 1}, {7, 4, 1}});
 }
 
