@@ -186,6 +186,16 @@ void GradientSlots::release(int64_t first, int64_t end) {
   memory_.release(offset(first), offset(end));
 }
 
+void RecordedChanges::add(const batches::BatchChange& change) {
+  const uint32_t number = words_.num_changes.load();
+  words_.changes[number] = change;
+  words_.num_changes.store(number + 1);
+}
+
+std::vector<batches::BatchChange> RecordedChanges::all() const {
+  return {words_.changes.begin(), words_.changes.begin() + words_.num_changes.load()};
+}
+
 void StageGate::open() {
   words_.pause_request.store(0);
   words_.stage_end.store(-1);

@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/files/unique_fd.h"
 #include "core/base/ids.h"
+#include "core/job/batches/batch_change.h"
 #include "core/state/comm/meetings/barrier.h"
 #include "core/state/comm/meetings/host_meeting.h"
 #include "core/state/comm/meetings/sum_progress.h"
@@ -77,6 +79,24 @@ class BuildWords {
     return own == 0 || of_run.compare_exchange_strong(first, own) || first == own;
   }
 
+  MemoryHeader& words_;
+};
+
+// The RecordedChanges are the changes of the job's batch since the launch, as on record in the run directory. The
+// manifest and the spec that processes were given have the changes before. The launcher adds a change while no worker
+// is in its loop, and tells all changes to the workers of a stage: a record of a step behind a change is published
+// after the change.
+class RecordedChanges {
+ public:
+  explicit RecordedChanges(MemoryHeader& words) : words_(words) {}
+
+  bool has_room() const { return words_.num_changes.load() < words_.changes.size(); }
+  // The list must have room.
+  void add(const batches::BatchChange& change);
+  // Returns the changes in the order of their recording: a later change counts in place of one after the same step.
+  std::vector<batches::BatchChange> all() const;
+
+ private:
   MemoryHeader& words_;
 };
 
@@ -211,6 +231,7 @@ class JobMemory {
   SumProgress sums() const { return {words(), memory_.at<FoldedWord>(words().folded)}; }
   AuditBoard audits() const { return {words(), memory_.at<uint64_t>(words().audit)}; }
   BuildWords builds() const { return BuildWords(words()); }
+  RecordedChanges batch_changes() const { return RecordedChanges(words()); }
   WorkerPulse& pulse(WorkerRank worker) const;
 
   // The contents.

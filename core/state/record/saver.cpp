@@ -146,8 +146,8 @@ void Saver::save(const StateToSave& source, const std::function<void()>& copied,
   copied();
   busy_ = true;
   try {
-    thread_ = std::thread([this, source, done] {
-      const SaveOutcome what_became_of_it = write(source);
+    thread_ = std::thread([this, source, done, meta = meta(source)] {
+      const SaveOutcome what_became_of_it = write(source, meta);
       busy_ = false;
       done(what_became_of_it);
     });
@@ -157,7 +157,7 @@ void Saver::save(const StateToSave& source, const std::function<void()>& copied,
   }
 }
 
-SaveOutcome Saver::write(const StateToSave& source) {
+SaveOutcome Saver::write(const StateToSave& source, checkpoint::CheckpointMeta meta) {
   const int64_t begin = monotonic_ns();
   const Step step = source.step;
   if (const auto tensor = damaged_tensor(source.digests)) {
@@ -168,7 +168,8 @@ SaveOutcome Saver::write(const StateToSave& source) {
   }
   try {
     sync_records();
-    directory_.publish(manifest_.layout, snapshot_.get(), meta(step, source.lr));
+    add_files(meta);
+    directory_.publish(manifest_.layout, snapshot_.get(), meta);
     point_best();
     const Step best = best_;
     directory_.prune(step, spec_.checkpoint.keep, best < Step(0) ? std::nullopt : std::optional(best));
@@ -207,27 +208,26 @@ void Saver::point_best() const {
   if (best >= Step(0)) directory_.point_best_at(best);
 }
 
-checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
+checkpoint::CheckpointMeta Saver::meta(const StateToSave& source) const {
+  spec::JobSpec spec = spec_;
+  for (const batches::BatchChange& change : source.changes) batches::add_change(spec.elastic.changes, change);
+  batches::BatchSchedule batches = manifest_.batches;
+  batches.changes = spec.elastic.changes;
+  const batches::Cursor cursor = batches.cursor_at(source.step);
   checkpoint::CheckpointMeta meta;
   meta.estrain_version = ESTRAIN_VERSION;
-  meta.step = step;
-  const batches::Cursor cursor = manifest_.batches.cursor_at(step);
+  meta.step = source.step;
   meta.epoch = cursor.epoch;
   meta.samples = cursor.samples;
   meta.ests = spec_.job.ests;
-  meta.lr = lr;
-  meta.spec = spec::to_toml(spec_);
-  read_what_changed();
-  meta.changes = changes_;
+  meta.lr = source.lr;
+  meta.spec = spec::to_toml(spec);
   meta.cpu = manifest_.processor;
   meta.data = manifest_.data;
-  meta.algorithms = algorithms::ChoiceFile(RunFiles(run_).algorithms()).read_sound().to_text();
-  meta.stages = stages_.to_json();
-  meta.devices = stages_.devices();
   return meta;
 }
 
-void Saver::read_what_changed() {
+void Saver::add_files(checkpoint::CheckpointMeta& meta) {
   try {
     changes_ = read_file_if_present(RunFiles(run_).changes()).value_or("");
     std::erase(changes_, '\0');  // strings of HDF5 attributes cannot have a zero byte
@@ -235,6 +235,10 @@ void Saver::read_what_changed() {
   } catch (const Error& error) {
     write_log("warning: not in the checkpoint: " + error.message());
   }
+  meta.changes = changes_;
+  meta.algorithms = algorithms::ChoiceFile(RunFiles(run_).algorithms()).read_sound().to_text();
+  meta.stages = stages_.to_json();
+  meta.devices = stages_.devices();
 }
 
 }  // namespace estrain::record

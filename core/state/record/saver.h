@@ -101,6 +101,7 @@ class Saver {
     Step step;
     double lr = 0;
     std::vector<uint64_t> digests;  // on record of this state (Manifest::digest_names); empty: no record
+    std::vector<batches::BatchChange> changes = {};  // of the batch, since the launch and before this step
   };
   // Copies the state out, calls `copied`, then writes the copy in the background; `done` gets the outcome, in the
   // saver's thread if a thread can be started. The saver does not write a state that differs from its record, and syncs
@@ -117,13 +118,14 @@ class Saver {
   struct FreeSnapshot {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  SaveOutcome write(const StateToSave& source);
+  SaveOutcome write(const StateToSave& source, checkpoint::CheckpointMeta meta);
   // A resume from the checkpoint does not repeat the steps of these records. A missing file is passed over.
   void sync_records() const;
   std::optional<std::string> damaged_tensor(const std::vector<uint64_t>& recorded) const;
-  checkpoint::CheckpointMeta meta(Step step, double lr);
-  // Keeps the earlier content if a file cannot be read any more: the state comes first.
-  void read_what_changed();
+  checkpoint::CheckpointMeta meta(const StateToSave& source) const;
+  // Adds the content of the run's files. Keeps the earlier content if a file cannot be read any more: the state comes
+  // first.
+  void add_files(checkpoint::CheckpointMeta& meta);
 
   const spec::JobSpec& spec_;
   const std::string run_;

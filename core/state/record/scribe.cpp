@@ -160,6 +160,7 @@ class Scribe {
   void drain() {
     comm::RecordRing ring = memory_.ring();
     const uint32_t published = ring.published();
+    take_changes();
     std::vector<StepRecord> steps;
     std::vector<Skipped> left_out;
     Step newest = newest_;
@@ -196,6 +197,13 @@ class Scribe {
     drain_to(published);
   }
 
+  // Takes the changes of the batch that published records have behind them.
+  void take_changes() {
+    manifest_.batches.changes = setup_.spec.elastic.changes;
+    for (const batches::BatchChange& change : memory_.batch_changes().all())
+      batches::add_change(manifest_.batches.changes, change);
+  }
+
   // Nothing depends on this file: a full or slow disk only delays the file.
   void show_how_it_stands(int64_t now_ns) {
     if (!open_metrics_) return;
@@ -217,7 +225,9 @@ class Scribe {
   }
 
   Saver::StateToSave source_of(Step step) {
-    Saver::StateToSave source{memory_.state_of(step), step, memory_.commit().lr(step), {}};
+    Saver::StateToSave source{
+        memory_.state_of(step), step, memory_.commit().lr(step), {}, memory_.batch_changes().all()};
+    std::erase_if(source.changes, [step](const batches::BatchChange& change) { return change.after >= step.value; });
     if (const auto record = memory_.ring().find(step)) {
       for (size_t i = 0; i < manifest_.digest_names.size(); ++i) source.digests.push_back(record->digests[i].load());
     }
@@ -353,7 +363,7 @@ class Scribe {
 
   ScribeSetup& setup_;
   comm::JobMemory& memory_;
-  const checkpoint::Manifest manifest_;
+  checkpoint::Manifest manifest_;
   const RecordReader reader_{manifest_, memory_.ests()};
   std::unique_ptr<FingerprintWriter> fingerprints_;
   MetricsWriter metrics_;

@@ -2,14 +2,17 @@
 // The first page of a job's shared memory: the places of all parts, and the words by which processes steer each other.
 //
 // The fields above `ready` are written once, before `ready` is set. All further fields are atomics, except the ids of
-// exchanges: each is written before its word of readiness is set. Only core/state/comm touches the words. The header
-// named above a group of words (here, or in core/state/comm/meetings) has an object that defines the meaning of the
-// words and the order of their stores, and says why a process may end between any two stores.
+// exchanges and the changes of the batch: each is written before its word of readiness or their number is set. Only
+// core/state/comm touches the words. The header named above a group of words (here, or in core/state/comm/meetings) has
+// an object that defines the meaning of the words and the order of their stores, and says why a process may end between
+// any two stores.
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "core/job/batches/batch_change.h"
 
 namespace estrain::comm {
 
@@ -106,6 +109,9 @@ struct MemoryHeader {
   alignas(64) std::atomic<uint32_t> exchange_asked;
   std::atomic<uint32_t> next_exchange_ready;
   std::array<std::byte, 128> next_exchange_id;
+  // job_memory.h: RecordedChanges
+  alignas(64) std::atomic<uint32_t> num_changes;
+  std::array<batches::BatchChange, 64> changes;
 };
 
 }  // namespace estrain::comm

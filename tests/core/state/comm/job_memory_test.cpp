@@ -55,6 +55,19 @@ TEST_CASE("state copies and records start at whole cache lines, within their reg
   CHECK(address(results.numbers) % 64 == 0);
 }
 
+TEST_CASE("changes of the batch are seen by all processes, in their order, as many as there is room for") {
+  CompleteMemory built;
+  JobMemory other(built.fd.get());
+  CHECK(other.batch_changes().all().empty());
+  built.memory.batch_changes().add({3, 8, 0.5});
+  built.memory.batch_changes().add({7, 16, 1});
+  CHECK((other.batch_changes().all() == std::vector<batches::BatchChange>{{3, 8, 0.5}, {7, 16, 1}}));
+  for (int64_t step = 8; built.memory.batch_changes().has_room(); ++step)
+    built.memory.batch_changes().add({step, 16, 1});
+  CHECK(other.batch_changes().all().size() == words_of(other).changes.size());
+  CHECK_FALSE(other.batch_changes().has_room());
+}
+
 TEST_CASE("memory reads as zero at first, and the committed state is that of the step's copy") {
   CompleteMemory built;
   JobMemory& memory = built.memory;

@@ -9,6 +9,7 @@
 #include "core/base/files/disk.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json_fields.h"
+#include "core/state/checkpoint/directory.h"
 #include "tests/bytes_read.h"
 #include "tests/core/state/checkpoint/sample_state.h"
 #include "tests/scratch_folder.h"
@@ -179,13 +180,13 @@ struct SavedState {
     manifest.total_steps = 100;
     manifest.processor = "a processor";
   }
-  SaveOutcome save(Step step) {
+  SaveOutcome save(Step step, const std::vector<batches::BatchChange>& changes = {}) {
     Saver saver(
         spec, folder.path(), manifest, [this] { ++beats; }, disk);
     SaveOutcome outcome;
     disk.calls.clear();
     saver.save(
-        {state.bytes(), step, 0.1, {}}, [] {}, [&outcome](const SaveOutcome& done) { outcome = done; });
+        {state.bytes(), step, 0.1, {}, changes}, [] {}, [&outcome](const SaveOutcome& done) { outcome = done; });
     saver.wait();
     return outcome;
   }
@@ -206,6 +207,19 @@ TEST_CASE("records are on the disk before the checkpoint of their steps is publi
   REQUIRE(calls.size() > first.size());
   CHECK(std::vector<std::string>(calls.begin(), calls.begin() + std::ssize(first)) == first);
   CHECK(std::ranges::count(calls, "rename to step-000000020.h5") == 1);
+}
+
+TEST_CASE("a checkpoint has the changes of the batch since the launch, and its place in the data by them") {
+  SavedState saved;
+  saved.spec.data.batch = saved.manifest.batches.batch = 2;
+  saved.spec.elastic.batch = spec::BatchMode::adaptive;
+  saved.spec.elastic.changes = {{5, 4, 1}};
+  CHECK(std::holds_alternative<Saved>(saved.save(Step(20), {{10, 3, 0.5}})));
+  const auto newest = checkpoint::CheckpointDirectory(saved.folder / "checkpoints").newest_valid();
+  REQUIRE(newest.file);
+  CHECK(newest.file->meta().samples == 5 * 2 + 5 * 4 + 10 * 3);
+  for (const char* change : {"after = 5, batch = 4", "after = 10, batch = 3"})
+    CHECK(newest.file->meta().spec.find(change) != std::string::npos);
 }
 
 TEST_CASE("a state is copied in pieces, with a sign of life after each") {

@@ -181,6 +181,7 @@ class FakeJob {
     setup.spec.job.name = "fake";
     setup.spec.job.ests = 2;
     setup.spec.model.name = "mlp";
+    setup.spec.elastic.batch = spec::BatchMode::adaptive;
     setup.memory = fd_.get();
     setup.doorbell = ::eventfd(0, EFD_NONBLOCK);
     setup.lock = std::move(lock_);
@@ -295,6 +296,34 @@ TEST_CASE("steps that have waited for room have the speed at which they were mad
   const std::vector<StepRecord> steps = read_metrics(job.run() + "/metrics.jsonl").steps;
   REQUIRE(steps.size() == 30);
   CHECK(std::ranges::count(steps, 1.0, &StepRecord::samples_per_second) == 29);  // of the first it is not known
+}
+
+TEST_CASE("records behind a change of the batch have its speed, and the state before them does not know of it") {
+  FakeJob job;
+  job.train_until(20);
+  job.wait_for_records();
+  job.at_once([&] {
+    REQUIRE(job.memory().hold().try_hold(Step(20)));
+    job.memory().batch_changes().add({20, 5, 2});
+    job.train_until(21);
+  });
+  CHECK(job.wait_for<Saved>().step == Step(20));
+  job.train_until(30);
+  job.wait_for_records();
+  const auto saved = checkpoint::CheckpointDirectory(job.run() + "/checkpoints").newest_valid();
+  REQUIRE(saved.file);
+  CHECK(saved.file->meta().spec.find("after = 20") == std::string::npos);
+  const std::vector<StepRecord> steps = read_metrics(job.run() + "/metrics.jsonl").steps;
+  REQUIRE(steps.size() == 30);
+  CHECK(steps[19].samples_per_second == 1);
+  CHECK(steps[20].samples_per_second == 5);
+  REQUIRE(job.memory().hold().try_hold(Step(30)));
+  job.launcher().send(SaveState{Step(30)});
+  CHECK(job.wait_for<Saved>().step == Step(30));
+  const auto later = checkpoint::CheckpointDirectory(job.run() + "/checkpoints").newest_valid();
+  REQUIRE(later.file);
+  CHECK(later.file->meta().samples == 20 + 10 * 5);
+  CHECK(later.file->meta().spec.find("after = 20") != std::string::npos);
 }
 
 TEST_CASE("a state that changed in memory becomes no checkpoint") {
