@@ -3,11 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "core/base/files/files.h"
+#include "in_time.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -46,6 +48,12 @@ std::string repeated(const ScratchFolder& folder, const std::string& run, int64_
   return other;
 }
 
+void train_to_end(const std::string& run, int64_t steps) {
+  const Ended ended = estrain({"train", "--resume", "--run", run, "--set", "train.steps=" + std::to_string(steps)});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+}
+
 void check_same(const std::string& run, const std::string& other) {
   const Ended verified = estrain({"verify", run, other});
   INFO(verified.shown());
@@ -80,9 +88,7 @@ void check_changes(const std::string& text, const Words& more) {
   after.push_back(change_batch(run, {"--batch", "3"}));
   CHECK(after.back() == last_step(run));
   const int64_t last = after.back() + 6;
-  const Ended rest = estrain({"train", "--resume", "--run", run, "--set", "train.steps=" + std::to_string(last)});
-  INFO(rest.shown());
-  REQUIRE(rest.code == 0);
+  train_to_end(run, last);
 
   const std::vector<Json> changes = changes_of(run);
   REQUIRE(changes.size() == 3);
@@ -107,6 +113,100 @@ TEST_CASE("the same with clipping, dropout, groups, and a rate that follows eval
   const size_t schedule = text.find("[schedule]"), train = text.find("[train]");
   text.replace(schedule, train - schedule, "[schedule]\nname = \"plateau\"\npatience = 0\n");
   check_changes(text, {"--set", "data.drop_last=true"});
+}
+
+TEST_CASE("a change keeps the workers, in the bits of a run that stops for it and resumes") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job() + kAdaptive), run = folder / "run";
+  in_time("a change of the batch", [&](Timed& timed) {
+    fs::remove_all(run);
+    std::vector<int64_t> after;
+    int64_t last = 0;
+    {
+      Job job(spec, run, with({"--devices", "2"}, kWithoutEnd));
+      job.reach(4);
+      const std::vector<pid_t> workers = job.workers();
+      const pid_t scribe = job.scribe();
+      for (const Words& change :
+           std::vector<Words>{{"--batch", "7", "--lr-factor", "1.5"}, {"--batch", "4"}, {"--lr-factor", "0.5"}}) {
+        const Ended ended = estrain(with({"change", run, "--json"}, change));
+        INFO(ended.shown());
+        REQUIRE(ended.code == 0);
+        const Json answer = parse_json(ended.text, "answer");
+        after.push_back(answer.at("step").get<int64_t>());
+        timed.check(answer.at("stood_still_seconds").get<double>() < 0.05, "a change of the batch stands still");
+        job.reach(after.back() + 3);
+      }
+      CHECK(job.workers() == workers);
+      CHECK(job.scribe() == scribe);
+      CHECK(job.status().value("batch", 0) == 4);
+      CHECK(job.status().value("lr_factor", 0.0) == 0.5);
+      last = stop_at(job);
+    }
+    CHECK(events(run, "start").size() == 1);
+    CHECK(events(run, "stopped").size() == 1);
+    CHECK(events(run, "batch_changed").size() == 3);
+    for (const int64_t step : after) CHECK(std::ranges::count(checkpoint_steps(run), step) == 1);
+    last += 2;
+    train_to_end(run, last);
+
+    // The same changes, each while the run rests.
+    const std::string other = folder / "rests";
+    fs::remove_all(other);
+    const auto train_to = [&](int64_t step) {
+      const Words of_run = fs::exists(other) ? Words{"--resume"} : Words{spec, "--set", "train.eval_every=5"};
+      const Ended ended =
+          estrain(with(with({"train"}, of_run), {"--run", other, "--set", "train.steps=" + std::to_string(step)}));
+      INFO(ended.shown());
+      REQUIRE(ended.code == 0);
+    };
+    train_to(after[0]);
+    CHECK(change_batch(other, {"--batch", "7", "--lr-factor", "1.5"}) == after[0]);
+    train_to(after[1]);
+    CHECK(change_batch(other, {"--batch", "4"}) == after[1]);
+    train_to(after[2]);
+    CHECK(change_batch(other, {"--lr-factor", "0.5"}) == after[2]);
+    train_to(last);
+    check_same(run, other);
+    check_same(run, repeated(folder, run, last));
+    CHECK(metric_steps(run) == first_steps(last));
+    CHECK(fingerprint_steps(run) == first_steps(last));
+    CHECK(read_file(run + "/fingerprints") == read_file(other + "/fingerprints"));
+  });
+}
+
+TEST_CASE("a run killed right after a change goes on with it, from an older checkpoint too") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job() + kAdaptive), run = folder / "run";
+  int64_t after = 0;
+  {
+    Job job(spec, run, with({"--devices", "2"}, kWithoutEnd));
+    job.reach(4);
+    after = change_batch(run, {"--batch", "3"});
+    job.launcher().kill();
+  }
+  int64_t last = 0;
+  {
+    Job job = Job::resumed(run, {"--devices", "1"});
+    job.reach(after + 3);
+    CHECK(job.status().value("batch", 0) == 3);
+    CHECK(::kill(job.workers().at(0), SIGKILL) == 0);  // the new worker has the batch of the log
+    job.reach(job.step() + 2);
+    after = change_batch(run, {"--batch", "6"});
+    CHECK(::kill(job.workers().at(0), SIGKILL) == 0);  // and the batch since the launch
+    job.reach(after + 3);
+    CHECK(job.resize("2").code == 0);  // the next launcher and the second worker, too
+    CHECK(job.status().value("batch", 0) == 6);
+    job.reach(job.step() + 3);
+    last = stop_at(job);
+  }
+  train_to_end(run, last + 2);
+  const std::string other = repeated(folder, run, last + 2);
+  check_same(run, other);
+  for (const int64_t step : checkpoint_steps(run))
+    if (step > 0) fs::remove(run + fmt::format("/checkpoints/step-{:09}.h5", step));
+  train_to_end(run, last + 2);
+  check_same(run, other);
 }
 
 TEST_CASE("a change leaves its trace behind its step, and none before it") {

@@ -92,7 +92,8 @@ void World::request() {
   ++outcome_.coverage.requests[static_cast<size_t>(job_.phase)];
   const int64_t kind = random_.between(1, 100);
   if (kind <= 40) return ask_change();
-  if (kind <= 52) return ask_shares();
+  if (kind <= 47) return ask_shares();
+  if (kind <= 52) return ask_batch();
   if (kind <= 65) {
     return decide(decisions::OfferAsked{new_client(), {placement::format_devices(some_devices(2))}});
   }
@@ -140,6 +141,20 @@ void World::ask_shares() {
   change.held = job_.held;
   change.why = "faster";
   change.keeps_devices = true;
+  decide(decisions::ChangeAsked{std::move(change), {}});
+}
+
+void World::ask_batch() {
+  const decisions::ClientId client = new_client();
+  if (why_not_now(job_, moment())) return answer(client);  // the launcher refuses it
+  decisions::PendingChange change;
+  change.client = client;
+  change.devices = devices_in_force(job_);
+  for (const decisions::Member& worker : job_.workers) change.workers.push_back(worker.id);
+  change.held = job_.held;
+  change.why = "asked to";
+  change.keeps_devices = true;
+  change.batch = decisions::ChangeRequest{.batch = random_.between(1, 64), .lr_factor = std::nullopt};
   decide(decisions::ChangeAsked{std::move(change), {}});
 }
 

@@ -78,6 +78,7 @@ struct World::Hands {
     if (close.repair) closed.steps_redone = mend();
     closed.held = !close.hold || world.held_ < 0 || world.held_ == world.trained_;
     if (close.hold && closed.held) world.held_ = world.trained_;
+    if (close.batch && closed.held) closed.batch = Json{{"ok", true}};
     world.decide(closed);
   }
   int64_t mend() const {

@@ -157,6 +157,7 @@ class World {
   void request();
   void ask_change();
   void ask_shares();
+  void ask_batch();
   void ask_stop();
   void ask_reclaim(decisions::ClientId client, const decisions::ReclaimRequest& request, MonotonicTime arrived);
   void take_up(const decisions::WaitingRequest& waiting);

@@ -220,6 +220,8 @@ void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
     }
     const auto* run = std::get_if<comm::RunStage>(&order);
     if (run == nullptr) return;
+    const bool changed = place.job.take_changes(run->changes);
+    if (changed && run->worker == WorkerRank(0)) refuse_short_batches(place, "");
     try {
       const Stage::Left left = run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges,
                                                  false, run->kinds, run->exchange});

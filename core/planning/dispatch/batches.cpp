@@ -9,7 +9,7 @@ namespace estrain::dispatch {
 namespace {
 
 // Returns whether an epoch with this batch is over. Each batch doubles limits (planning/scheduling/batch_rules.h),
-// needs its speed measured (goodput_batch() there), and costs a launch.
+// needs its speed measured (goodput_batch() there), and may cost a launch.
 bool may_change(const Job& job, double now) {
   const BatchState& state = job.batch;
   return job.request.batch->epochs > 0 && job.phase == Phase::running && !job.is_unwanted &&

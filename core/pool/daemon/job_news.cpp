@@ -125,7 +125,7 @@ void JobNews::take_up(JobId id, double asked) {
   const std::optional<JobLook> look = look_at_run(run, kPatienceAtFirst);
   if (!look || !look->held) return;
   tell_batch(id, look->batch);
-  // While another batch takes a new launch, the launcher takes no requests: a later look tells.
+  // Where another batch takes a new launch, the launcher takes no requests meanwhile: a later look tells.
   if (job_of(id).batch.wanted == 0 || look->trains())
     tell_found(id, *look, pool_names(*look->held, "", hosts_.own), change_cost(run, asked));
 }
@@ -211,7 +211,7 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   }
 }
 
-// The run resumes in a new launch: once the new launch trains, the next look tells (on_look).
+// The run may resume in a new launch: once the run trains, the next look tells (on_look).
 void JobNews::on_batch_answer(JobId id, const ChildEnd& end, const Json& answer) {
   const auto batch = whole_in(answer, "batch");
   const auto lr_factor = number_in(answer, "lr_factor");
@@ -285,7 +285,7 @@ void JobNews::on_look(JobId id, const JobLook& look) {
   }
   if (phase == dispatch::Phase::changing && trains && !processes_.commands.contains(id)) {
     // The answer to a request got lost, with a daemon or on the way; or the request was for another batch, and this
-    // takes a new launch. The change is under way until the new launch trains.
+    // may take a new launch. The change is under way until the run trains.
     dispatcher_.tell(dispatch::DevicesChanged{id, held, std::exchange(launcher.lost, 0), *look.step}, now);
   } else if (phase == dispatch::Phase::running && trains && !processes_.commands.contains(id) &&
              !holds(dispatcher_.state(), id, held)) {

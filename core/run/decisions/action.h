@@ -3,6 +3,7 @@
 // hands the answer to decide() before all further events.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -65,6 +66,8 @@ struct AbortStage {};     // the workers leave at once
 struct CloseStage {       // no worker is in its loop: answered by StageClosed
   bool repair = false;    // a step was discarded
   bool hold = false;      // the scribe is to read the state
+  // A change of the batch for the next stage, to put on record once the state is held.
+  std::optional<ChangeRequest> batch = {};
 };
 struct OpenStage {
   bool changed = false;  // the shares differ from those of the stage before

@@ -47,7 +47,13 @@ void refuse_all(Turn& turn) {
   RunState& state = turn.state;
   const Error too_late(Fault::usage, "the job ended first");
   if (state.pending) give_up_change(turn, too_late);
-  if (state.resize && state.resize->client) turn.act(Refuse{*state.resize->client, too_late}, too_late.message());
+  if (state.resize && state.resize->client) {
+    if (state.resize->changes_batch) {
+      turn.act(Answer{*state.resize->client, *state.resize->answer}, "the change is on record");
+    } else {
+      turn.act(Refuse{*state.resize->client, too_late}, too_late.message());
+    }
+  }
   for (const WaitingRequest& waiting : state.waiting) turn.act(Refuse{waiting.client, too_late}, too_late.message());
   state.resize.reset();
   state.waiting.clear();

@@ -56,9 +56,10 @@ struct CannotStart {  // the answer to StartWorkers: none of these workers runs
   FaultVerdict verdict;
   Error error;
 };
-struct StageClosed {  // the answer to CloseStage
+struct StageClosed {  // the answer to CloseStage, unless a change of the batch cannot be put on record (CannotGoOn)
   bool held = false;  // the state stays unchanged until the scribe has read it; false: not yet possible
   int64_t steps_redone = 0;
+  std::optional<Json> batch = {};  // the change of the batch on record, for its client
 };
 
 // The scribe.
@@ -113,7 +114,7 @@ struct StopAsked {
 };
 
 // The job cannot continue: its hosts have come to different bits, the hosts have lost their connections, or the spec of
-// this launch cannot be put on record.
+// this launch or a change of the batch cannot be put on record.
 struct CannotGoOn {
   Error error;
 };

@@ -31,10 +31,12 @@ LostWorker describe_loss(const Turn& turn, const WorkerLost& event, const Member
 }
 
 // Gives up a device of a resize if no step has been seen on the device: the waiting client must not hear that the job
-// has the device. Devices that were given back are free all the same.
+// has the device. A change of the batch is carried out all the same. Devices that were given back are free all the
+// same.
 void refuse_resize(Turn& turn, const LostWorker& loss, const Assignment& rest) {
   RunState& state = turn.state;
   if (!state.resize) return;
+  if (state.resize->changes_batch) return;
   if (state.resize->gives_back) {
     state.resize->after = format_devices(rest);
     return;

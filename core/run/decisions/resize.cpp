@@ -1,5 +1,5 @@
-// Changes the workers or their shares. New workers start and warm up while the old ones train. Then all leave their
-// loop after an agreed step and get new ranges. If a new worker does not start, devices and shares stay.
+// Changes the workers, their shares or the batch. New workers start and warm up while the old ones train. Then all
+// leave their loop after an agreed step and get new ranges. If a new worker does not start, devices and shares stay.
 
 #include <fmt/format.h>
 
@@ -110,6 +110,7 @@ ResizeUnderWay account_for(const Turn& turn, const PendingChange& change) {
   under_way.why = change.why;
   under_way.gives_back = change.give_back_by.has_value();
   under_way.keeps_devices = change.keeps_devices;
+  under_way.changes_batch = change.batch.has_value();
   under_way.before = change.before;
   under_way.after = format_devices(change.devices);
   under_way.step = turn.now.trained;
@@ -176,7 +177,9 @@ void change_workers(Turn& turn) {
   state.phase = RunPhase::training;
   turn.act(OpenStage{true, exchange_of(state, change)},
            change.why.empty() ? "the lost worker is replaced" : change.why);
-  if (!change.keeps_devices) turn.act(TellSave{turn.now.trained}, "the state at a change of workers");
+  if (!change.keeps_devices || change.batch)
+    turn.act(TellSave{turn.now.trained},
+             change.batch ? "the state at a change of the batch" : "the state at a change of workers");
   for (const Member& member : state.leaving) turn.act(TellLeave{member.id}, "it has no share any more");
   if (!under_way) return turn.act(ReleaseSlots{});
   state.held = std::move(change.held);
@@ -315,8 +318,10 @@ void give_up_change(Turn& turn, const Error& error) {
   }
   if (!given_up.asked_for) return;
   const std::string devices = format_devices(given_up.devices);
-  turn.log("resize_failed", {{"step", turn.now.trained.value}, {"devices", devices}, {"error", error.message()}});
-  const Error told = error.within("resize to " + devices + " given up, the job continues as before");
+  if (!given_up.batch)
+    turn.log("resize_failed", {{"step", turn.now.trained.value}, {"devices", devices}, {"error", error.message()}});
+  const std::string what = given_up.batch ? "change of the batch" : "resize to " + devices;
+  const Error told = error.within(what + " given up, the job continues as before");
   if (state.ending == RunEnding::none) turn.say("warning: " + told.message());
   if (given_up.client) turn.act(Refuse{*given_up.client, told}, error.message());
   if (state.phase == RunPhase::warming) state.phase = RunPhase::training;
@@ -327,20 +332,23 @@ void give_up_change(Turn& turn, const Error& error) {
 // copy. Where only shares move, no checkpoint is saved, so the state is not held.
 void change_if_ready(Turn& turn) {
   if (!is_ready_to_change(turn.state)) return;
-  turn.act(CloseStage{turn.state.phase == RunPhase::recovering, !turn.state.pending->keeps_devices},
+  const PendingChange& pending = *turn.state.pending;
+  turn.act(CloseStage{turn.state.phase == RunPhase::recovering, !pending.keeps_devices || pending.batch, pending.batch},
            "no worker is in its loop, and all needed workers are ready");
 }
 
 void on_stage_closed(Turn& turn, const StageClosed& event) {
   if (turn.state.recovery) turn.state.recovery->steps_redone += event.steps_redone;
-  if (event.held && is_ready_to_change(turn.state)) change_workers(turn);
+  if (!event.held || !is_ready_to_change(turn.state)) return;
+  if (event.batch) turn.state.pending->answer = event.batch;
+  change_workers(turn);
 }
 
 void watch_resize(Turn& turn) {
   RunState& state = turn.state;
   if (turn.now.stage_started < static_cast<int64_t>(state.workers.size())) return;
   if (state.resize->gives_back && !state.leaving.empty()) return hurry_leaving(turn);  // a client waits for the devices
-  turn.act(ReportResize{*std::exchange(state.resize, std::nullopt)}, "the first step on the new devices has begun");
+  turn.act(ReportResize{*std::exchange(state.resize, std::nullopt)}, "the first step after the change has begun");
 }
 
 }  // namespace estrain::decisions

@@ -26,7 +26,8 @@ struct NextExchange {
   bool is_made() const { return ticket != 0 && missing.empty(); }
 };
 
-// A planned change of workers or shares: by request of a user or the planner, or because a worker is lost, or both.
+// A planned change of workers, of shares or of the batch: by request of a user or the planner, or because a worker is
+// lost, or both.
 struct PendingChange {
   // The request.
   std::optional<ClientId> client;     // waits for the answer
@@ -38,6 +39,7 @@ struct PendingChange {
   std::string plan_reason;
   std::optional<MonotonicTime> give_back_by;  // devices must be free by then
   bool keeps_devices = false;                 // only shares move: no checkpoint, no new launcher
+  std::optional<ChangeRequest> batch;         // a change of the batch; devices and shares stay
   std::optional<Json> answer;                 // the client's answer, beside the figures
 
   // The change's progress.
@@ -61,11 +63,12 @@ struct ResizeUnderWay {
   std::string why;                  // the origin of the change
   bool gives_back = false;          // a client waits for the devices
   bool keeps_devices = false;       // only shares move
+  bool changes_batch = false;       // the change is on record, whatever happens to the workers
   std::optional<Json> answer;       // the client's answer, beside the figures
 
   // Fields kept by a handover: a handover happens only where devices change.
   ESTRAIN_FIELDS(client, before, after, step, requested, warmed, stopped, step_seconds_before, step_seconds_warming,
-                 why, gives_back, answer)
+                 why, gives_back, changes_batch, answer)
 };
 
 // A request that could not be served at once: the client waits.

@@ -43,7 +43,15 @@ struct Launcher::Hands {
   }
   void operator()(const decisions::PauseStage&) const { run.memory->gate().ask_pause(); }
   void operator()(const decisions::AbortStage&) const { comm::StageControl(*run.memory).abort(); }
-  void operator()(const decisions::CloseStage& close) const { launcher.decide(launcher.stages_.close(close)); }
+  void operator()(const decisions::CloseStage& close) const {
+    decisions::StageClosed closed = launcher.stages_.close(close);
+    try {
+      if (close.batch && closed.held) closed.batch = launcher.change_batch(*close.batch);
+    } catch (const Error& error) {
+      return launcher.decide(decisions::CannotGoOn{error});
+    }
+    launcher.decide(closed);
+  }
   void operator()(const decisions::OpenStage& open) const {
     if (open.changed) launcher.speeds_.log_stage(run.job.stage - 1);
     comm::StageControl(*run.memory).open();
@@ -72,6 +80,7 @@ struct Launcher::Hands {
     const Json answer = launcher.stages_.report_resize(done, launcher.speeds_);
     if (done.client) run.control->reply(*done.client, answer);
     launcher.stages_.release_unused_slots();
+    if (done.changes_batch) launcher.speeds_.begin_batch();
     launcher.speeds_.measure_rate_from(started, done.step.value);
   }
   void operator()(const decisions::ReportRecovery& report) const { launcher.stages_.report_recovery(report); }

@@ -18,6 +18,7 @@
 #include "core/base/process/child_process.h"
 #include "core/base/process/watched_signals.h"
 #include "core/job/resources/allocation.h"
+#include "core/state/run_directory/batch_changes.h"
 #include "core/state/run_directory/passed_spec.h"
 #include "core/state/run_directory/worker_library.h"
 
@@ -72,6 +73,7 @@ Run::Run(Handover handover)
       memory(descriptors.memory.get(), 0),
       control(std::make_unique<ControlServer>(state.listener, state.clients)) {
   memory.attach();
+  take_changes();
 }
 
 using decisions::RunPhase;
@@ -140,7 +142,8 @@ void Launcher::wait_for_events() {
   });
   polled.push_back({worker_events_.descriptor(), POLLIN, 0});
   if (processes_.courier) polled.push_back({processes_.courier->socket.descriptor(), POLLIN, 0});
-  const bool changes = run_.job.resize || run_.job.phase == RunPhase::recovering;
+  const bool changes = run_.job.resize || run_.job.phase == RunPhase::recovering ||
+                       (run_.job.phase == RunPhase::pausing && all_left(run_.job));
   poll_within(polled, changes ? kTickWhileChanging : kTick);
   if (polled[0].revents != 0) on_signal();
   if (polled[1].revents != 0) decide(scribe_.hear(0ms));
@@ -252,6 +255,19 @@ void Launcher::close_files() {
     supervision_.show_life(now);
     decide(decisions::Tick{});
   }
+}
+
+// Puts a change of the batch on record, for the steps after the last one, while no worker is in its loop. Returns the
+// answer for the client. Throws Fault::io.
+Json Launcher::change_batch(const decisions::ChangeRequest& asked) {
+  const batches::BatchChange change =
+      run_directory::changed(run_.spec, Step(run_.trained()), asked.batch, asked.lr_factor);
+  speeds_.keep_profiles();  // with the batch until now
+  run_directory::record_batch_change(run_.journal.directory, run_.spec, change);
+  run_.memory->batch_changes().add(change);
+  run_.memory->clock().set_longest({});
+  run_.take_changes();
+  return {{"ok", true}, {"step", change.after}, {"batch", change.batch}, {"lr_factor", change.lr_factor}};
 }
 
 // Re-execs. This launcher continues if exec fails or events wait for a decision.

@@ -69,6 +69,12 @@ struct Run {
   ChangeHistory past() const {
     return state.changes.empty() ? ChangeHistory() : ChangeHistory::from_json(state.changes);
   }
+  // Takes up the changes of the batch recorded since the launch.
+  void take_changes() {
+    for (const batches::BatchChange& change : memory->batch_changes().all())
+      batches::add_change(spec.elastic.changes, change);
+    memory.take_changes(spec);
+  }
   RunView view() { return {spec, state.options, origin, state.times, job, memory, journal}; }
 };
 
@@ -99,6 +105,7 @@ class Launcher {
   void carry_out(const decisions::Action& action);
   decisions::Moment moment() const;
   void hand_over();
+  Json change_batch(const decisions::ChangeRequest& asked);
 
   Run run_;
   UniqueFd signals_;

@@ -107,7 +107,17 @@ Requests::ToDecide Requests::begin_resize(ClientId client, const decisions::Resi
   return decisions::ChangeAsked{std::move(resize), {}};
 }
 
-// Stops the job with a checkpoint; a new launch resumes from the checkpoint (Ending::go_on_changed).
+// Tells whether the workers at work can go on with another batch. Else a new launch checks the batch: the memory of
+// GPUs, a user's model or Dataset, the groups of a mini-batch. Over several hosts each host has a record of changes.
+bool Requests::workers_can_take_change() const {
+  const spec::JobSpec& spec = run_.spec;
+  return std::ranges::none_of(run_.job.held, &Device::is_gpu) && other_hosts(run_.job.held, own()).empty() &&
+         run_.options.listen.empty() && !spec.model.is_users() && spec.data.format != spec::DataFormat::python &&
+         spec.data.sampler != spec::Sampler::per_class && run_.memory->batch_changes().has_room();
+}
+
+// The workers take the change between two steps. Or the job stops with a checkpoint, and a new launch resumes from the
+// checkpoint (Ending::go_on_changed).
 Requests::ToDecide Requests::begin_change(ClientId client, const decisions::ChangeRequest& request,
                                           const decisions::Moment& now) {
   run_directory::require_changeable(run_.spec);
@@ -127,6 +137,17 @@ Requests::ToDecide Requests::begin_change(ClientId client, const decisions::Chan
     throw Error::make(Fault::usage, "host {} does not see the run directory: a new launch would not wait for its agent",
                       host)
         .advise("stop the job, give the command again, and go on: estrain train --resume --listen, with --hosts");
+  }
+  if (workers_can_take_change()) {
+    decisions::PendingChange change;
+    change.client = client;
+    change.devices = devices_in_force(run_.job);
+    for (const decisions::Member& worker : run_.job.workers) change.workers.push_back(worker.id);
+    change.held = run_.job.held;
+    change.why = "asked to by `estrain change`";
+    change.keeps_devices = true;
+    change.batch = request;
+    return decisions::ChangeAsked{std::move(change), {}};
   }
   batch_change_ = request;
   return decisions::StopAsked{.why = "asked to by `estrain change`", .client = client};

@@ -34,8 +34,8 @@ class Requests {
   // Weighs an offer whose turn has come.
   std::optional<decisions::Event> weigh(const decisions::WeighOffer& offer);
 
-  // The change of the batch behind a stop: the job stops for the change, and a new launch in the place of this program
-  // resumes the run.
+  // The change of the batch behind a stop: where the workers at work cannot take a change, the job stops for the
+  // change, and a new launch in the place of this program resumes the run.
   const std::optional<decisions::ChangeRequest>& batch_change() const { return batch_change_; }
   // Another stop was asked for.
   void forget_batch_change() { batch_change_.reset(); }
@@ -50,6 +50,7 @@ class Requests {
   const std::string& own() const { return run_.options.own_host; }
   using ToDecide = std::optional<decisions::Event>;
   ToDecide begin_change(ClientId client, const decisions::ChangeRequest& request, const decisions::Moment& now);
+  bool workers_can_take_change() const;
   ToDecide begin_resize(ClientId client, const decisions::ResizeRequest& request, const decisions::Moment& now);
   ToDecide resize_as_planned(ClientId client);
   ToDecide ask_offer(ClientId client, const decisions::OfferRequest& request);

@@ -66,6 +66,12 @@ struct Advising {
     state.fall_back.reset();
     return {};
   }
+  std::vector<AdviceAction> operator()(const BatchReplaced&) const {
+    state.tried.clear();
+    state.watch = {};
+    state.past.trial.reset();
+    return {};
+  }
   std::vector<AdviceAction> operator()(const TrainingPaused&) const {
     state.meter.interrupt();
     return {};

@@ -48,6 +48,7 @@ struct StageEnded {
   Step step;
 };
 struct SharesReplaced {};                   // a stage has begun with other shares than the stage before
+struct BatchReplaced {};                    // a stage has begun with another batch: speeds before it do not count
 struct TrainingPaused {};                   // the step under way is not measured
 struct WorkSeen {                           // the workers' work in the stage so far
   std::optional<Step> last = std::nullopt;  // the newest step on record; nothing: no step is on record
@@ -87,8 +88,8 @@ struct DevicesReclaimed {
 };
 
 using AdviceEvent = std::variant<HostKnown, ProfilesLoaded, TrainingUnderWay, StageBegan, StageEnded, SharesReplaced,
-                                 TrainingPaused, WorkSeen, NoiseSeen, DecisionNoted, PlanAdopted, ChangeDone,
-                                 DevicesOrdered, BestAsked, OfferMade, DevicesReclaimed>;
+                                 BatchReplaced, TrainingPaused, WorkSeen, NoiseSeen, DecisionNoted, PlanAdopted,
+                                 ChangeDone, DevicesOrdered, BestAsked, OfferMade, DevicesReclaimed>;
 
 // Actions.
 struct TellSpeed {  // a worker became slow, or is no longer slow

@@ -10,6 +10,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/json/fields.h"
+#include "core/job/batches/batch_change.h"
 #include "core/state/comm/messages/channel.h"
 #include "core/state/comm/messages/failed.h"
 
@@ -36,10 +37,11 @@ struct RunStage {
   std::optional<BeyondHost> beyond = std::nullopt;  // nothing: the stage is on this host alone
   bool restarted = false;                           // not the first stage of a fresh run: D0 seeds its generators anew
   bool exchanges = false;  // each worker of all hosts has a GPU of its own, and GPUs pass data to each other
-  std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"
-  int64_t exchange = 0;                 // the ticket of an exchange that all workers have prepared; 0: none
+  std::vector<std::string> kinds = {};             // of the workers' devices: "cpu", "cpu:avx2", "cuda"
+  int64_t exchange = 0;                            // the ticket of an exchange that all workers have prepared; 0: none
+  std::vector<batches::BatchChange> changes = {};  // of the batch, recorded since the launch
 
-  ESTRAIN_FIELDS(worker, ranges, beyond, restarted, exchanges, kinds, exchange)
+  ESTRAIN_FIELDS(worker, ranges, beyond, restarted, exchanges, kinds, exchange, changes)
 };
 
 // Prepare the exchange of the next stage, beside the stage under way. The answer is ExchangeReport. A worker in a

@@ -231,6 +231,106 @@ TEST_CASE("workers that have left for a resize that is given up are told to go o
   CHECK_FALSE(job.state.workers[0].left);
 }
 
+// Asked by client 3 for mini-batches of 64 samples.
+struct BatchAtWork : JobAtWork {
+  const Json answer = {{"ok", true}, {"step", 7}, {"batch", 64}, {"lr_factor", 1.0}};
+  BatchAtWork() {
+    PendingChange change;
+    change.client = 3;
+    change.devices = devices_in_force(state);
+    for (const Member& worker : state.workers) change.workers.push_back(worker.id);
+    change.held = state.held;
+    change.keeps_devices = true;
+    change.batch = ChangeRequest{.batch = 64, .lr_factor = std::nullopt};
+    (*this)(ChangeAsked{std::move(change), {}});
+  }
+  void carry_out() {
+    leave({0, 1});
+    (*this)(StageClosed{.held = true, .batch = answer});
+  }
+};
+
+TEST_CASE("a batch changes in a pause, with the workers and shares of before, and a checkpoint") {
+  BatchAtWork job;
+  CHECK(job.find<PauseStage>() != nullptr);
+  CHECK(job.count<StartWorkers>() == 0);
+  job.leave({0, 1});
+  const auto* close = job.find<CloseStage>();
+  REQUIRE(close != nullptr);
+  CHECK(close->hold);
+  REQUIRE(close->batch);
+  CHECK(close->batch->batch == 64);
+  const std::vector<Member> before = job.state.workers;
+  job(StageClosed{.held = false});  // the scribe copies another state
+  CHECK(job.actions.empty());
+  job(Tick{});
+  REQUIRE(job.find<CloseStage>() != nullptr);
+  job(StageClosed{.held = true, .batch = job.answer});
+  CHECK(job.find<OpenStage>() != nullptr);
+  REQUIRE(job.find<TellSave>() != nullptr);
+  CHECK(job.find<TellSave>()->step == Step(7));
+  CHECK(job.find<HandOver>() == nullptr);
+  CHECK(job.count<TellLeave>() == 0);
+  REQUIRE(job.state.workers.size() == 2);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(job.state.workers[i].id == before[i].id);
+    CHECK((job.state.workers[i].ests == before[i].ests));
+  }
+  CHECK((job.state.held == devices({"cpu", "cpu"})));
+  job.now.stage_started = 2;
+  job(Tick{});
+  REQUIRE(job.find<ReportResize>() != nullptr);
+  CHECK(job.find<ReportResize>()->resize.changes_batch);
+  CHECK(job.find<ReportResize>()->resize.client == 3);
+  CHECK((job.find<ReportResize>()->resize.answer == job.answer));
+}
+
+TEST_CASE("a stop or a full disk in the pause gives a change of the batch up, unrecorded") {
+  BatchAtWork job;
+  SUBCASE("a stop") { job(StopAsked{.why = "asked to"}); }
+  SUBCASE("a full disk") { job(NotWritten{"no room"}); }
+  REQUIRE(job.find<Refuse>() != nullptr);
+  CHECK(job.find<Refuse>()->client == 3);
+  CHECK(job.find<Refuse>()->error.message().find("change of the batch given up") != std::string::npos);
+  CHECK(job.find<Log>() == nullptr);
+  job.leave({0, 1});
+  CHECK(job.find<CloseStage>() == nullptr);
+}
+
+TEST_CASE("a worker lost in the pause for a change of the batch is replaced first, and the change is carried out") {
+  BatchAtWork job;
+  job.lose(1);
+  job.leave({0});
+  CHECK(job.find<CloseStage>() == nullptr);
+  job(WorkerReady{WorkerId(2)});
+  const auto* close = job.find<CloseStage>();
+  REQUIRE(close != nullptr);
+  CHECK(close->repair);
+  CHECK(close->hold);
+  CHECK(close->batch.has_value());
+}
+
+TEST_CASE("the client of a change of the batch hears of it though a device is lost or the job ends before a step") {
+  BatchAtWork job;
+  job.carry_out();
+  SUBCASE("a device is lost for good") {
+    FaultVerdict verdict = may_be_retried();
+    verdict.other_device = true;
+    job.lose(1, verdict);
+    CHECK(job.find<Refuse>() == nullptr);
+    REQUIRE(job.state.resize.has_value());
+    CHECK((job.state.resize->answer == job.answer));
+  }
+  SUBCASE("the job ends") {
+    for (const int64_t id : {0, 1}) job(WorkerLeft{WorkerId(id), true});
+    job(EndBegan{});
+    CHECK(job.find<Refuse>() == nullptr);
+    REQUIRE(job.find<Answer>() != nullptr);
+    CHECK(job.find<Answer>()->client == 3);
+    CHECK((job.find<Answer>()->answer == job.answer));
+  }
+}
+
 TEST_CASE("the devices do not change while there is no scribe to hand over") {
   JobAtWork job;
   job.ask({"cpu"});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/files/files.h"
+#include "core/job/spec/defaults.h"
 #include "core/job/spec/parsing/parse.h"
 
 namespace estrain::launch {
@@ -22,6 +23,11 @@ void RunMemory::attach() {
   memory_ = std::make_unique<comm::JobMemory>(descriptor_);
   if (!memory_->is_ready()) throw Error(Fault::bug, "workers are ready but the shared memory is not");
   manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
+}
+
+void RunMemory::take_changes(const spec::JobSpec& spec) {
+  manifest_->batches.changes = spec.elastic.changes;
+  manifest_->total_steps = spec::total_steps(spec.train, manifest_->batches);
 }
 
 bool RunMemory::is_built() const { return memory_ || comm::JobMemory(descriptor_).is_ready(); }

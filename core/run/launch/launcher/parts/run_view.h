@@ -64,7 +64,10 @@ class RunMemory {
   comm::JobMemory* get() const { return memory_.get(); }         // null: not yet
   comm::JobMemory* operator->() const { return memory_.get(); }
   comm::JobMemory& operator*() const { return *memory_; }
+  // With the changes of the batch that are in force.
   const checkpoint::Manifest& manifest() const { return *manifest_; }
+  // Takes the changes of the batch in `spec`.
+  void take_changes(const spec::JobSpec& spec);
 
   // Returns the newest step: the committed step while no worker trains, the step to resume from before the first stage.
   int64_t trained() const { return memory_ ? memory_->commit().trained().value : from_step_; }

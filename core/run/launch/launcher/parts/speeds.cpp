@@ -34,6 +34,11 @@ void Speeds::begin_shares() {
   advise(SharesReplaced{});
 }
 
+void Speeds::begin_batch() {
+  advise(BatchReplaced{});
+  load_profiles();
+}
+
 void Speeds::measure_rate_from(MonotonicTime time, int64_t step) {
   rate_from_ = time;
   rate_from_step_ = step;

@@ -46,6 +46,8 @@ class Speeds {
   void begin_stage() { advise(StageBegan{Step(run_.trained())}); }
   // A stage begins with other shares than the stage before.
   void begin_shares();
+  // A stage begins with another batch than the stage before, as in a new launch.
+  void begin_batch();
   // Measures step_seconds() from this time and step on.
   void measure_rate_from(MonotonicTime time, int64_t step);
 

@@ -13,6 +13,7 @@
 #include "core/run/launch/preflight/devices.h"
 #include "core/state/comm/stage_control.h"
 #include "core/state/comm/sums/reduction_tree.h"
+#include "core/state/run_directory/batch_changes.h"
 
 namespace estrain::launch {
 
@@ -85,6 +86,7 @@ void Stages::start(int64_t exchange) {
   order.exchanges = over_hosts ? over_hosts == SumOverHosts::by_gpus
                                : exchange_between_gpus(run_.job, devices_of(devices_in_force(run_.job)));
   order.exchange = exchange;
+  order.changes = run_.memory->batch_changes().all();
   order.restarted = run_.job.stage > 0 || !run_.origin.checkpoint.empty();
   hosts_.begin_stage();
   for (size_t index = 0; index < run_.job.workers.size(); ++index) {
@@ -116,9 +118,18 @@ void Stages::release_unused_slots() const {
   run_.memory->gradients().release(used, hosts_.others().empty() ? slots : slots - 1);
 }
 
+Json Stages::report_batch(const decisions::ResizeUnderWay& done, double stood_still) const {
+  Json answer = *done.answer;
+  answer["stood_still_seconds"] = stood_still;
+  run_.journal.note(fmt::format("step {}: {}, stood still {:.3f} s", done.step,
+                                run_directory::in_words(run_directory::in_force(run_.spec, done.step)), stood_still));
+  return answer;
+}
+
 Json Stages::report_resize(const decisions::ResizeUnderWay& done, Speeds& speeds) const {
   const MonotonicTime started = monotonic_time(run_.memory->gate().started_ns());
   const double stood_still = seconds(started - done.stopped).count();
+  if (done.changes_batch) return report_batch(done, stood_still);
   const double warming = seconds(done.warmed - done.requested).count();
   const double lost = done.step_seconds_warming > 0 && done.step_seconds_before > 0
                           ? warming * std::max(0.0, 1 - done.step_seconds_before / done.step_seconds_warming)

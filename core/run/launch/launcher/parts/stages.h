@@ -27,6 +27,8 @@ class Stages {
   void report_recovery(const decisions::ReportRecovery& report) const;
 
  private:
+  Json report_batch(const decisions::ResizeUnderWay& done, double stood_still) const;
+
   const RunView run_;
   RunProcesses& processes_;
   Hosts& hosts_;

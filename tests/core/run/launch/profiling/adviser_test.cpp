@@ -60,6 +60,11 @@ TEST_CASE("speeds that nobody has measured refuse a question; devices that a use
   adviser.past.trial = GrowthTrial{};
   CHECK(advise(adviser, DevicesOrdered{}, course).empty());
   CHECK_FALSE(adviser.past.trial);
+  adviser.past.trial = GrowthTrial{};
+  adviser.tried["0=4 "] = {0.5, course.time};
+  CHECK(advise(adviser, BatchReplaced{}, course).empty());  // with another batch
+  CHECK_FALSE(adviser.past.trial);
+  CHECK(adviser.tried.empty());
   advise(adviser, PlanAdopted{0.5, "measured"}, course);
   CHECK(adviser.past.estimated_step_seconds == 0.5);
   CHECK(adviser.past.plan_reason == "measured");
