@@ -5,6 +5,8 @@
 #include <functional>
 #include <numeric>
 
+#include "core/formats/h5/chunks.h"
+#include "core/formats/h5/elsewhere.h"
 #include "core/formats/h5/failure.h"
 #include "core/formats/h5/filters.h"
 #include "core/formats/h5/type.h"
@@ -70,10 +72,17 @@ void DatasetObject::require_readable() const {
   h5::require_filters(id_.get(), where_);
 }
 
+void DatasetObject::require_whole_chunks(int64_t first, int64_t count) const {
+  if (!shape_.empty()) require_stored_chunks(id_.get(), first, count, where_);
+  if (!has_whole_sources_) require_sources(id_.get(), where_, true);
+  has_whole_sources_ = true;
+}
+
 void DatasetObject::read(Type as, void* out) const {
   require_readable();
   if (!numeric_) throw Error::make(Fault::mismatch, "{}: holds no numbers", where_);
   if (elements() == 0) return;
+  require_whole_chunks(0, shape_.empty() ? 0 : shape_[0]);
   check(H5Dread(id_.get(), native_type(as), H5S_ALL, H5S_ALL, H5P_DEFAULT, out), Fault::corrupt, where_);
 }
 
@@ -84,6 +93,7 @@ void DatasetObject::read_rows(Type as, int64_t first, int64_t count, void* out) 
     throw Error::make(Fault::mismatch, "{}: rows {} to {} of an array of shape {}", where_, first, first + count,
                       shape_text(shape_));
   if (count == 0 || elements() == 0) return;
+  require_whole_chunks(first, count);
   std::vector<hsize_t> start(shape_.size(), 0), size(shape_.begin(), shape_.end());
   start[0] = static_cast<hsize_t>(first);
   size[0] = static_cast<hsize_t>(count);

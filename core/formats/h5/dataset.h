@@ -4,8 +4,8 @@
 // Reading converts from any integer or float type, byte order, chunking or compression in the file. If the
 // elements in the file are laid out as in memory, offset() is their place: then pread or mmap is faster
 // than reading through HDF5, and avoids HDF5's global lock. Errors: Fault::mismatch for a dataset without
-// numbers or a range outside the dataset, Fault::corrupt if HDF5 cannot read, Fault::io if the system
-// refused.
+// numbers or a range outside the dataset, Fault::corrupt if HDF5 cannot read or a
+// stored chunk is too short (chunks.h), Fault::io if the system refused.
 
 #include <optional>
 #include <vector>
@@ -43,11 +43,13 @@ class DatasetObject : public Object {
  private:
   friend class Group;
   DatasetObject(Handle id, std::string where);
+  void require_whole_chunks(int64_t first, int64_t count) const;  // of these rows, and of all sources (chunks.h)
 
   std::vector<int64_t> shape_;
   Type type_ = Type::other;
   bool numeric_ = false, float_ = false;
   bool native_ = false;  // stored as in memory
+  mutable bool has_whole_sources_ = false;
 };
 
 }  // namespace estrain::h5

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/base/process/child_process.h"
+#include "core/formats/h5/chunks.h"
 #include "core/formats/h5/failure.h"
 #include "core/formats/h5/file.h"
 #include "core/formats/h5/filters.h"
@@ -150,6 +151,8 @@ ssize_t query(const char*, const void* value, size_t size, void* out, size_t roo
 // Visits a dataset's sources, and their sources.
 class Sources {
  public:
+  explicit Sources(bool looks_at_chunks) : looks_at_chunks_(looks_at_chunks) {}
+
   void visit(hid_t dataset) {
     if (H5Dget_offset(dataset) != HADDR_UNDEF) return;  // contiguous, in its own file
     const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, "its properties"), H5Pclose);
@@ -205,6 +208,8 @@ class Sources {
     std::vector<hsize_t> size(
         static_cast<size_t>(check(H5Sget_simple_extent_ndims(space.get()), Fault::corrupt, path)));
     check(H5Sget_simple_extent_dims(space.get(), size.data(), nullptr), Fault::corrupt, path);
+    if (looks_at_chunks_ && !size.empty())
+      require_stored_chunks(source.get(), 0, static_cast<int64_t>(size[0]), path + ": " + name);
     return size;
   }
 
@@ -223,6 +228,7 @@ class Sources {
            std::ranges::equal(size, std::span(last).first(size.size()), std::greater<>());
   }
 
+  const bool looks_at_chunks_;
   std::map<std::pair<std::string, std::string>, std::vector<hsize_t>> sizes_;
 };
 
@@ -236,8 +242,8 @@ void take_over_external_links() {
 
 std::optional<Error> take_link_refusal() { return std::exchange(following().refusal, std::nullopt); }
 
-void require_sources(int64_t dataset, const std::string& where) {
-  with_context(where, [&] { Sources().visit(dataset); });
+void require_sources(int64_t dataset, const std::string& where, bool looks_at_chunks) {
+  with_context(where, [&] { Sources(looks_at_chunks).visit(dataset); });
 }
 
 std::vector<std::string> other_files(const std::string& path) {

@@ -29,7 +29,8 @@ void take_over_external_links();
 std::optional<Error> take_link_refusal();
 
 // Throws Fault::io or Fault::mismatch, naming the file, unless all sources of an open dataset exist. Must come before
-// anything that makes HDF5 open the sources.
-void require_sources(int64_t dataset, const std::string& where);
+// anything that makes HDF5 open the sources. `looks_at_chunks`: reads the sources, too, and throws Fault::corrupt for a
+// chunk that is too short (chunks.h).
+void require_sources(int64_t dataset, const std::string& where, bool looks_at_chunks = false);
 
 }  // namespace estrain::h5

@@ -16,8 +16,6 @@
 namespace estrain::h5 {
 namespace {
 
-constexpr H5Z_filter_t kLzf = 32000;
-
 struct FilterName {
   H5Z_filter_t id;
   std::string_view name;
@@ -79,44 +77,7 @@ Error missing(H5Z_filter_t id, const char* stored, const std::string& where) {
       .advise(fmt::format("{}; or {} (Python's hdf5plugin.PLUGIN_PATH is one)", rewrite, plugins));
 }
 
-struct Filter {
-  H5Z_filter_t id;
-  std::string name;                     // as stored; may be empty
-  std::array<unsigned, 3> values = {};  // the first parameters; a parameter that the file lacks is 0
-};
-
-// Empty for a contiguous dataset.
-std::vector<Filter> filters_of(hid_t dataset, const std::string& where) {
-  if (H5Dget_offset(dataset) != HADDR_UNDEF) return {};
-  const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
-  const int count = H5Pget_nfilters(plan.get());
-  std::vector<Filter> filters;
-  for (int i = 0; i < count; ++i) {
-    char name[64] = {};
-    unsigned flags = 0;
-    Filter filter;
-    size_t values = filter.values.size();
-    filter.id = H5Pget_filter2(plan.get(), static_cast<unsigned>(i), &flags, &values, filter.values.data(),
-                               sizeof name - 1, name, nullptr);
-    filter.name = name;
-    if (filter.id >= 0) filters.push_back(std::move(filter));
-  }
-  return filters;
-}
-
-// Returns the bytes of a whole chunk before the filters; UINT64_MAX for more than can be counted.
-uint64_t bytes_of_chunk(hid_t dataset, const std::string& where) {
-  const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
-  const Handle type(check(H5Dget_type(dataset), Fault::corrupt, where), H5Tclose);
-  std::array<hsize_t, H5S_MAX_RANK> sizes{};
-  const int rank = check(H5Pget_chunk(plan.get(), H5S_MAX_RANK, sizes.data()), Fault::corrupt, where);
-  uint64_t bytes = H5Tget_size(type.get());
-  for (const hsize_t size : std::span(sizes).first(static_cast<size_t>(rank)))
-    if (__builtin_mul_overflow(bytes, size, &bytes)) return UINT64_MAX;
-  return bytes;
-}
-
-void require_whole_chunks_of(const Filter& filter, hid_t dataset, const std::string& where) {
+void require_whole_chunks_of(const ChunkFilter& filter, hid_t dataset, const std::string& where) {
   if (filter.id != kLzf) return;
   const uint64_t declared = filter.values[2], bytes = bytes_of_chunk(dataset, where);
   if (declared >= bytes) return;
@@ -162,15 +123,44 @@ void set_up_filters() {
   check(H5Zregister(&lzf), Fault::bug, "the filter LZF");
 }
 
+std::vector<ChunkFilter> filters_of(int64_t dataset, const std::string& where) {
+  if (H5Dget_offset(dataset) != HADDR_UNDEF) return {};
+  const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
+  const int count = H5Pget_nfilters(plan.get());
+  std::vector<ChunkFilter> filters;
+  for (int i = 0; i < count; ++i) {
+    char name[64] = {};
+    unsigned flags = 0;
+    ChunkFilter filter;
+    size_t values = filter.values.size();
+    filter.id = H5Pget_filter2(plan.get(), static_cast<unsigned>(i), &flags, &values, filter.values.data(),
+                               sizeof name - 1, name, nullptr);
+    filter.name = name;
+    if (filter.id >= 0) filters.push_back(std::move(filter));
+  }
+  return filters;
+}
+
+uint64_t bytes_of_chunk(int64_t dataset, const std::string& where) {
+  const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
+  const Handle type(check(H5Dget_type(dataset), Fault::corrupt, where), H5Tclose);
+  std::array<hsize_t, H5S_MAX_RANK> sizes{};
+  const int rank = check(H5Pget_chunk(plan.get(), H5S_MAX_RANK, sizes.data()), Fault::corrupt, where);
+  uint64_t bytes = H5Tget_size(type.get());
+  for (const hsize_t size : std::span(sizes).first(static_cast<size_t>(rank)))
+    if (__builtin_mul_overflow(bytes, size, &bytes)) return UINT64_MAX;
+  return bytes;
+}
+
 void require_filters(int64_t dataset, const std::string& where) {
-  for (const Filter& filter : filters_of(dataset, where)) {
+  for (const ChunkFilter& filter : filters_of(dataset, where)) {
     if (H5Zfilter_avail(filter.id) <= 0) throw missing(filter.id, filter.name.c_str(), where);
     require_whole_chunks_of(filter, dataset, where);
   }
 }
 
 void require_whole_chunks(int64_t dataset, const std::string& where) {
-  for (const Filter& filter : filters_of(dataset, where)) require_whole_chunks_of(filter, dataset, where);
+  for (const ChunkFilter& filter : filters_of(dataset, where)) require_whole_chunks_of(filter, dataset, where);
 }
 
 std::optional<size_t> lzf_size(std::span<const uint8_t> stored) {
