@@ -12,7 +12,7 @@
 namespace estrain::train {
 namespace {
 
-constexpr int64_t kRows = 4100;  // the last word of marks is not full
+constexpr int64_t kRowsOfTable = 4100;  // the last word of marks is not full
 
 // Two workers' marks of a small matrix, a table, and a table of 2^18 rows of one element.
 class MarksOfTwo {
@@ -38,7 +38,7 @@ class MarksOfTwo {
   static model::NamedTensors tensors() {
     model::NamedTensors tensors;
     tensors.parameters.emplace_back("small", at::zeros({100, 10}));
-    tensors.parameters.emplace_back("table", at::zeros({kRows, 64}));
+    tensors.parameters.emplace_back("table", at::zeros({kRowsOfTable, 64}));
     tensors.parameters.emplace_back("narrow", at::zeros({1 << 18, 1}));
     return tensors;
   }
@@ -58,8 +58,9 @@ torch::Tensor tensor_of(const Rows& rows) {
 Rows drawn(std::mt19937& random) {
   Rows rows;
   for (int runs = static_cast<int>(random() % 40); runs > 0; --runs) {
-    const int64_t first = static_cast<int64_t>(random() % kRows), length = 1 + static_cast<int64_t>(random() % 150);
-    for (int64_t row = first; row < std::min(kRows, first + length); ++row) rows.insert(row);
+    const int64_t first = static_cast<int64_t>(random() % kRowsOfTable),
+                  length = 1 + static_cast<int64_t>(random() % 150);
+    for (int64_t row = first; row < std::min(kRowsOfTable, first + length); ++row) rows.insert(row);
   }
   return rows;
 }
@@ -103,8 +104,8 @@ TEST_CASE("the rows that any worker has marked come in runs, apart from those of
     }
     Rows only_before;
     std::ranges::set_difference(before, now, std::inserter(only_before, only_before.end()));
-    const size_t cut = random() % kRows;
-    for (const auto& [begin, end] : {std::pair<size_t, size_t>{0, cut}, {cut, kRows}, {0, kRows}}) {
+    const size_t cut = random() % kRowsOfTable;
+    for (const auto& [begin, end] : {std::pair<size_t, size_t>{0, cut}, {cut, kRowsOfTable}, {0, kRowsOfTable}}) {
       const size_t first = begin, last = end;
       CHECK(
           (rows_of_runs([&](auto take) { marks[1].for_each_run(1, first, last, take); }) == part_of(now, first, last)));
@@ -139,7 +140,7 @@ TEST_CASE("a worker that marks all rows does so for all workers, in this step an
 TEST_CASE("what is no table has no marks") {
   MarksOfTwo two;
   CHECK(two.places().table(0).rows == 0);
-  CHECK(two.places().table(1).rows == kRows);
+  CHECK(two.places().table(1).rows == kRowsOfTable);
   RowMarks marks = two.marks(0);
   for (const int64_t step : {0, 1}) {
     marks.begin_step(Step(step));
