@@ -192,8 +192,8 @@ Json describe(const Handover& handover) {
   if (with_resize) handover.accuracy = 0.875;
   if (with_resize)
     job.resize = decisions::ResizeUnderWay{
-        5,    "cpu", "cpu,cpu", Step(77), monotonic_time(1),     monotonic_time(2), monotonic_time(3), 0.1,
-        0.25, "why", true,      false,    Json{{"taken", "cpu"}}};
+        5,     "cpu", "cpu,cpu", Step(77), monotonic_time(1),     monotonic_time(2), monotonic_time(3), 0.1, 0.25,
+        "why", true,  false,     true,     Json{{"taken", "cpu"}}};
   job.held = placement::devices_from({"cpu", "cpu:avx2"});
   handover.cores = 7;
   handover.times.start_seconds = 1.5;
