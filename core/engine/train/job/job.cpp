@@ -114,7 +114,9 @@ bool TrainingJob::take_changes(const std::vector<batches::BatchChange>& recorded
   std::vector<batches::BatchChange> changes = spec_.elastic.changes;
   for (const batches::BatchChange& change : recorded) batches::add_change(changes, change);
   if (changes == timetable_.batches().changes) return false;
-  samples_.change_batches(std::move(changes));
+  samples_.change_batches(changes);
+  manifest_.batches.changes = std::move(changes);
+  manifest_.total_steps = timetable_.total_steps();
   optim::check_length(spec_.schedule, Step(timetable_.total_steps()), timetable_.batches());
   return true;
 }

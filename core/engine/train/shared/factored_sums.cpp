@@ -162,7 +162,7 @@ bool FactoredSums::sum_all() {
   if (chosen_.empty()) return true;
   if (!waiting(pulse_, comm::Activity::meeting, [this] { return memory_.sums().wait_factors(); })) return false;
   for (size_t i = 0; i < chosen_.size(); ++i) {
-    // Always the same worker: it knows which rows it has written.
+    // The same worker in each step: a FactoredTable knows which rows of the sum differ from zero.
     if (i % workers_ == static_cast<size_t>(worker_.value) && is_by_rows(chosen_[i].parameter))
       sum_rows(chosen_[i].parameter);
   }

@@ -170,7 +170,7 @@ bool SharedCarrier::begin_step(Step step) {
   return true;
 }
 
-// Couriers do not mark what they add to a sum.
+// Sums of couriers may change any row.
 void SharedCarrier::begin_marks() {
   marks_.begin_step(step_);
   if (!has_other_hosts_) return;

@@ -2,9 +2,11 @@
 // Steps of workers in this process with known gradients: an EST's loss is linear in the parameters, so the EST's
 // gradient of a parameter is a slope times the EST's rank + 1.
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <doctest/doctest.h>
 #include <torch/types.h>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -110,6 +112,15 @@ class LinearTraining {
     const std::optional<comm::RecordView> record = workers_[0]->memory().ring().find(step_);
     REQUIRE(record);
     return record->digests[parameter].load() == digests.at(job().manifest().digest_names[parameter]);
+  }
+
+  // Gives the ESTs streams, as the search for a NaN needs them, in both copies of the state.
+  void seed_streams() {
+    const at::Tensor stream = at::detail::createCPUGenerator(1).get_state();
+    for (std::byte* const copy : {state(), next_state()}) {
+      for (int64_t rank = 0; rank < kNumEsts; ++rank)
+        std::memcpy(job().places().ests.generator(copy, VirtualRank(rank)), stream.const_data_ptr(), stream.nbytes());
+    }
   }
 
   const comm::WorkerPulse& pulse(size_t w) { return workers_[w]->memory().pulse(WorkerRank(static_cast<int64_t>(w))); }

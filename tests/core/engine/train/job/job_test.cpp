@@ -42,6 +42,7 @@ TEST_CASE("a job that takes changes of the batch between stages is the job that 
     CHECK((job.timetable().batches() == built.timetable().batches()));
     const int64_t total = built.timetable().total_steps();
     CHECK(job.timetable().total_steps() == total);
+    CHECK(job.manifest().to_json() == built.manifest().to_json());
     for (int64_t step = 0; step <= total; ++step) {
       CHECK(job.timetable().evaluates_after(Step(step)) == built.timetable().evaluates_after(Step(step)));
       CHECK((job.schedules().rates_at(Step(step)) == built.schedules().rates_at(Step(step))));

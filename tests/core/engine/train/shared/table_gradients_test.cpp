@@ -207,6 +207,7 @@ void compare_steps(const std::string& optimizer, const Way& way, int64_t first, 
   const char* const more = change ? "nonfinite = \"skip\"\n" : "";
   LinearTraining by_rows(optimizer, way, more, {kLarge, kNarrow}, loss(true));
   LinearTraining whole(optimizer, way, more, {kLarge, kNarrow}, loss(false));
+  for (LinearTraining* const training : {&by_rows, &whole}) training->seed_streams();
   for (; step < end; ++step) {
     CAPTURE(step);
     const Reach reaches = [&](int64_t, size_t parameter) { return parameter != 0 || step != unreached; };
