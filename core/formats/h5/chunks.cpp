@@ -171,15 +171,16 @@ class StoredChunks {
 
 }  // namespace
 
-void require_stored_chunks(int64_t dataset, int64_t first, int64_t count, const std::string& where) {
+bool require_stored_chunks(int64_t dataset, int64_t first, int64_t count, const std::string& where) {
   const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
-  if (H5Pget_layout(plan.get()) != H5D_CHUNKED) return;
+  if (H5Pget_layout(plan.get()) != H5D_CHUNKED) return true;
   const StoredChunks chunks(dataset, plan.get(), where);
   if (chunks.has_filters()) {
-    chunks.look_at_filtered(static_cast<hsize_t>(first), static_cast<hsize_t>(first + count));
-  } else {
-    chunks.look_at_unfiltered();
+    chunks.look_at_filtered(static_cast<hsize_t>(first), static_cast<hsize_t>(first) + static_cast<hsize_t>(count));
+    return false;
   }
+  chunks.look_at_unfiltered();
+  return true;
 }
 
 }  // namespace estrain::h5

@@ -73,7 +73,7 @@ void DatasetObject::require_readable() const {
 }
 
 void DatasetObject::require_whole_chunks(int64_t first, int64_t count) const {
-  if (!shape_.empty()) require_stored_chunks(id_.get(), first, count, where_);
+  if (!shape_.empty() && !has_whole_chunks_) has_whole_chunks_ = require_stored_chunks(id_.get(), first, count, where_);
   if (!has_whole_sources_) require_sources(id_.get(), where_, true);
   has_whole_sources_ = true;
 }

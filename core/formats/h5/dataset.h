@@ -49,7 +49,7 @@ class DatasetObject : public Object {
   Type type_ = Type::other;
   bool numeric_ = false, float_ = false;
   bool native_ = false;  // stored as in memory
-  mutable bool has_whole_sources_ = false;
+  mutable bool has_whole_chunks_ = false, has_whole_sources_ = false;
 };
 
 }  // namespace estrain::h5
