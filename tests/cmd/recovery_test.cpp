@@ -138,7 +138,9 @@ TEST_CASE("workers are killed again and again, also while the job recovers") {
   Job job(spec, run, {"--devices", "3", "--set", kSteps, "--set", kManyRetries, "--set", "checkpoint.every=50"});
   job.reach(10);
   for (int round = 0; round < 4; ++round) {
-    const std::vector<pid_t> workers = job.workers();
+    // A round may have had two recoveries, so the event may be an earlier round's.
+    std::vector<pid_t> workers;
+    wait_until("three workers", [&] { return (workers = job.workers()).size() == 3; });
     ::kill(workers.at(static_cast<size_t>(round) % 3), SIGKILL);
     wait_for_event(run, "fault", 2 * static_cast<size_t>(round) + 1);
     // The replacement, which is still starting, or another waiting worker.
