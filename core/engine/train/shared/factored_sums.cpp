@@ -205,7 +205,6 @@ void FactoredSums::sum_rows(size_t parameter) {
 void FactoredSums::sum(size_t parameter) {
   const ModelPlaces& model = place_.job.places().model;
   const size_t offset = model.gradient_offset(parameter), n = model.elements(parameter);
-  marks_.mark_all(parameter);
   struct Item {
     float* values;
     bool present;

@@ -170,7 +170,8 @@ bool SharedCarrier::begin_step(Step step) {
   return true;
 }
 
-// Sums of couriers may change any row.
+// A sum of couriers may change any row. Of a gradient that goes as factors, sum_rows() marks the rows, or the fold of
+// this host's whole gradients has marked all.
 void SharedCarrier::begin_marks() {
   marks_.begin_step(step_);
   if (!has_other_hosts_) return;
