@@ -66,7 +66,7 @@ std::optional<uint64_t> bytes_behind(const std::vector<ChunkFilter>& filters, ui
       case H5Z_FILTER_SHUFFLE:
         are_at_hand = false;
         break;
-      case kLzf:  // which returns no less than that
+      case kLzf:  // returns no fewer bytes
         bytes = filters[i].values[2];
         are_at_hand = false;
         break;

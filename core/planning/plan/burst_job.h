@@ -7,7 +7,7 @@
 //     compute(i, g) = ceil(N/g) (forward_i + backward_i) + update_i
 //
 // Gradients go as factors by choice_of() (factors.h), as between g hosts with one device each: where the devices wait
-// for the sums of all blocks over g devices. So data parallelism is counted as hosts do it.
+// for the sums of all blocks over g devices. Data parallelism is counted in the same way.
 
 #include <cstdint>
 #include <string>

@@ -243,7 +243,7 @@ class Planner {
   const PlannedJob job_;
   const GradientTraffic& traffic_;
   const std::vector<HostDevices>& hosts_;
-  double least_bytes_ = traffic_.bytes;  // that go as sums in any case
+  double least_bytes_ = traffic_.bytes;  // of gradients that go as sums in any case
   std::vector<Alone> alone_;
 };
 

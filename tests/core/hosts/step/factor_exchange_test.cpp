@@ -170,7 +170,7 @@ TEST_CASE("factors are chosen where all hosts offer the same, and the network co
 
 TEST_CASE("what earlier stages have left where offers are is no offer") {
   Hosts hosts({{1}, {1}}, 9, 0, 0, Sums::with_all_factors);
-  for (const auto& host : hosts.all) make_offer(*host);  // as gradients would that were summed there
+  for (const auto& host : hosts.all) make_offer(*host);  // gradients of an earlier stage may look like an offer
   for (const auto& host : hosts.all) host->begin_stage();
   train_dense(hosts, [](Host&) {});
   for (const auto& host : hosts.all) CHECK(!is_chosen(*host));
