@@ -242,7 +242,7 @@ Updater::Written Updater::update_elements(const ParameterPiece& piece, GradientO
 }
 
 bool Updater::rests_on_zeros(size_t parameter) const {
-  return !clips_ && !squares_.measures() && !places_.averages.are_kept() &&
+  return places_.model.table(parameter).rows > 0 && !clips_ && !squares_.measures() && !places_.averages.are_kept() &&
          job_.optimizer().rests_on_zeros(parameter, *places_.optimizer.updates(old_state_, parameter),
                                          rates_[job_.optimizer().groups().group_of[parameter]]);
 }

@@ -75,7 +75,7 @@ class Updater {
   };
   template <typename GradientOf>
   Written update_elements(const ParameterPiece& piece, GradientOf&& gradient_of);
-  // Returns whether the update leaves all rows alone that are not marked.
+  // Returns whether the update of a table leaves all rows alone that are not marked.
   bool rests_on_zeros(size_t parameter) const;
   template <typename GradientOf>
   Written update_rows(const ParameterPiece& piece, GradientOf&& gradient_of);
