@@ -88,15 +88,17 @@ UniqueFd PoolDirectory::lock() const {
 
 void PoolDirectory::keep_lock(UniqueFd& lock) const {
   if (is_file_at(lock.get(), lock_file())) return;
+  UniqueFd anew;
   bool is_kept = false;
   try {
-    is_kept = lock_file_at(lock_file(), lock, kModeOfLock);
+    is_kept = lock_file_at(lock_file(), anew, kModeOfLock);
   } catch (const Error&) {  // a full disk, or one out of reach: the next call tries again
     return;
   }
   if (!is_kept)
     throw Error::make(Fault::usage, "{}: its file `lock` was deleted, and another daemon serves the pool", path_)
         .advise("this daemon has ended, and jobs continue; delete no file of a pool that is served");
+  lock = std::move(anew);
   write_owner(lock);
   fmt::print(stderr, "warning: {} was deleted, and is made anew: it keeps other daemons out\n", lock_file());
 }

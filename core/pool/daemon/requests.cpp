@@ -155,13 +155,12 @@ void PoolRequests::set_user(const Asker& asker, dispatch::Request& request) cons
 // Answers when the job is on the disk: from then on, the job is not forgotten.
 std::optional<Json> PoolRequests::carry_out(const Asker& asker, const SubmitRequest& request) {
   const spec::JobSpec spec = spec::parse_text(request.spec, "the spec");
-  const double now = wall_seconds();
-  dispatch::Request wanted = request_for(spec, request, now);
+  dispatch::Request wanted = request_for(spec, request, wall_seconds());
   set_user(asker, wanted);
   const dispatch::JobId id = claim_folder();
   try {
     write_file_atomically(hosts_.directory.spec(id), request.spec);
-    dispatcher_.tell(dispatch::Submitted{std::move(wanted)}, now);
+    dispatcher_.tell(dispatch::Submitted{std::move(wanted)});
     write_down(id);
   } catch (const Error&) {
     std::error_code failure;
