@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -23,6 +24,8 @@
 #include "core/engine/train/job/trial.h"
 #include "core/engine/train/resident/memory_need.h"
 #include "core/engine/train/shared/factor_offers.h"
+#include "core/engine/train/shared/row_sums.h"
+#include "core/engine/train/shared/table_gradients.h"
 #include "core/engine/train/shared/whole_update.h"
 
 namespace estrain::train {
@@ -136,6 +139,7 @@ comm::ProbedSize size_of(const TrainingJob& job) {
   const comm::MemoryPlan plan = job.memory_plan();
   return {.state_bytes = plan.state_bytes,
           .gradient_bytes = plan.gradient_bytes,
+          .parameter_bytes = job.places().model.parameters_bytes(),
           .batch_bytes = job.samples().train().shape().bytes() * static_cast<size_t>(job.samples().sampler().batch()),
           .tensors = std::ssize(job.layout().tensors),
           .parameters = job.manifest().parameter_count,
@@ -143,6 +147,43 @@ comm::ProbedSize size_of(const TrainingJob& job) {
           .evaluation_bytes = plan.evaluation_bytes(),
           .steps = job.timetable().total_steps()};
 }
+
+// Has mini-batches sum the gradients of tables by rows, as a worker of one host does on the CPU, and measures the rows.
+class RowsOfProbe {
+ public:
+  explicit RowsOfProbe(const DryRun& trial) : trial_(trial), tables_(trial.job.network().parameters()) {}
+
+  DryRun by_rows() {
+    DryRun trial = trial_;
+    if (!trial.device.torch_device().is_cpu() || trial.job.spec().model.is_python()) return trial;
+    trial.cut = [this](const torch::Tensor& loss) {
+      return std::make_shared<FactorWatch::Cuts>(tables_.begin_pass(
+          loss, [this](size_t parameter, const GradientFactors& gradient) { take(parameter, gradient); }));
+    };
+    return trial;
+  }
+
+  void report(comm::ProbedSize& size) const {
+    for (const auto& [parameter, bytes] : bytes_) {
+      size.table_bytes += trial_.job.network().parameters()[parameter].nbytes();
+      size.row_bytes += bytes;
+    }
+  }
+
+ private:
+  void take(size_t parameter, const GradientFactors& gradient) {
+    const auto width = static_cast<size_t>(trial_.job.network().parameters()[parameter].size(1));
+    trial_.hooks.note_taken(parameter);
+    rows_of_gradient(gradient, width, rows_);
+    uint64_t& bytes = bytes_[parameter];
+    bytes = std::max<uint64_t>(bytes, rows_.rows.size() * (sizeof(RowNumber) + width * sizeof(float)));
+  }
+
+  const DryRun& trial_;
+  TableGradients tables_;
+  RowValues rows_;
+  std::map<size_t, uint64_t> bytes_;  // [parameter]: of the rows of a mini-batch
+};
 
 // Calls `measure` with the kernels that the job takes.
 template <typename Measure>
@@ -202,7 +243,9 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   TrainingJob& job = *made;
   if (!device->torch_device().is_cpu()) job.network().model().to(device->torch_device());
   est::GradientHooks hooks(job.network().parameters(), *device, job.network().backward());
-  const DryRun trial{job, hooks, *device};
+  const DryRun whole{job, hooks, *device};
+  RowsOfProbe rows(whole);
+  const DryRun trial = rows.by_rows();
   job.network().model().train();
   comm::ProbeReport report;
   const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));
@@ -216,17 +259,18 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   report.size = size_of(job);
   const bool is_portable = has_portable && is_covered(uses);
   if (setup.measures) report.seconds = measure(trial, batch, is_portable);
+  rows.report(report.size);
   try_largest_update(job);
   report.memory = own_memory_use();
   report.gpu_memory = device->memory();
   if (setup.foretells) {
     GpuBytes foretold =
-        with_kernels_of_job(trial, is_portable, [&] { return foretell_gpus(trial, batch, report.size.batch_bytes); });
+        with_kernels_of_job(trial, is_portable, [&] { return foretell_gpus(whole, batch, report.size.batch_bytes); });
     report.gpu_bytes = std::move(foretold.memory);
     report.gpu_slot_bytes = std::move(foretold.slots);
   }
   if (setup.factors)
-    report.factors = with_kernels_of_job(trial, is_portable, [&] { return probe_factors(trial, batch); });
+    report.factors = with_kernels_of_job(trial, is_portable, [&] { return probe_factors(whole, batch); });
   if (!setup.spec.train.metrics_file.empty() && data.test != nullptr) {
     job.network().model().want_outputs(true);
     try_users_metrics(job, *device);

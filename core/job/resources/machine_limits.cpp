@@ -8,6 +8,7 @@
 
 #include "core/base/files/files.h"
 #include "core/base/process/cpu_affinity.h"
+#include "core/base/process/memory_use.h"
 #include "core/job/resources/control_groups.h"
 
 namespace estrain::resources {
@@ -100,6 +101,11 @@ CgroupRoom cgroup_room(const std::string& root) {
       lower(room.tasks, left(limit_in_file(folder + "/pids.max"), limit_in_file(folder + "/pids.current")));
   }
   return room;
+}
+
+uint64_t memory_room(const std::string& root) {
+  const uint64_t machine = proc_bytes(text_if_readable(root + "/proc/meminfo"), "MemAvailable").value_or(UINT64_MAX);
+  return std::min(machine, cgroup_room(root).memory_bytes.value_or(UINT64_MAX));
 }
 
 }  // namespace estrain::resources

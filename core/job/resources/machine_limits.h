@@ -35,4 +35,8 @@ struct CgroupRoom {
 // Returns the minimum over the groups. `root` is a prefix for /proc/self/cgroup and /sys/fs/cgroup.
 CgroupRoom cgroup_room(const std::string& root = "");
 
+// Returns the bytes of memory that this process can take without swapping: the least of what the machine and the
+// cgroups have free. UINT64_MAX: unknown. `root`: also for /proc/meminfo.
+uint64_t memory_room(const std::string& root = "");
+
 }  // namespace estrain::resources

@@ -145,10 +145,14 @@ class StageGate {
   MemoryHeader& words_;
 };
 
+// Whether an EST below a partial sum reached the parameter in this step, and what the parameter's place then holds: all
+// elements of the sum, or the rows of a table that may differ from zero (core/engine/train/shared/row_sums.h).
+inline constexpr uint8_t kAbsent = 0, kWhole = 1, kByRows = 2;
+
 // A partial sum of the gradients of all parameters.
 struct GradientSlot {
   float* values;
-  uint8_t* presence;  // [parameters]: 1 where an EST below reached the parameter in this step
+  uint8_t* presence;  // [parameters]: kAbsent, kWhole or kByRows
 };
 
 // The GradientSlots are the gradients of a step: slots of partial sums (sums/reduction_tree.h), and norms of the summed

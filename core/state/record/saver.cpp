@@ -125,33 +125,49 @@ void copy_in_pieces(std::byte* to, const std::byte* from, size_t bytes, size_t p
 }
 
 Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest,
-             std::function<void()> beat, Disk& disk)
+             std::function<void()> beat, Disk& disk, std::function<uint64_t()> room)
     : spec_(spec),
       run_(run),
       manifest_(manifest),
       beat_(std::move(beat)),
       disk_(disk),
+      room_(std::move(room)),
       directory_(RunFiles(run).checkpoints(), disk),
       stages_(RunFiles(run).events()) {
   directory_.remove_stale_temporaries();
 }
 
+// Training takes more memory later than at its first checkpoint, so a copy may take half of the room.
+bool Saver::take_snapshot(const std::byte* state) {
+  const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (!snapshot_ && room_() / 2 >= bytes)
+    snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
+  if (snapshot_) copy_in_pieces(snapshot_.get(), state, manifest_.layout.bytes, kPiece, beat_);
+  return snapshot_ != nullptr;
+}
+
 void Saver::save(const StateToSave& source, const std::function<void()>& copied,
                  const std::function<void(SaveOutcome)>& done) {
   wait();
-  const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
-  if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
-  if (!snapshot_) throw Error::make(Fault::infeasible, "no memory for a copy of the state ({} bytes)", bytes);
-  copy_in_pieces(snapshot_.get(), source.state, manifest_.layout.bytes, kPiece, beat_);
-  copied();
+  StateToSave written = source;
+  const bool is_copied = take_snapshot(source.state);
+  if (is_copied) {
+    written.state = snapshot_.get();
+    copied();
+  }
+  const auto release = [is_copied, copied] {
+    if (!is_copied) copied();
+  };
   busy_ = true;
   try {
-    thread_ = std::thread([this, source, done, meta = meta(source)] {
-      const SaveOutcome what_became_of_it = write(source, meta);
+    thread_ = std::thread([this, written, release, done, meta = meta(source)] {
+      const SaveOutcome what_became_of_it = write(written, meta);
+      release();
       busy_ = false;
       done(what_became_of_it);
     });
   } catch (const std::system_error& error) {
+    release();
     busy_ = false;
     done(failure(source.step, error.what()));
   }
@@ -160,7 +176,7 @@ void Saver::save(const StateToSave& source, const std::function<void()>& copied,
 SaveOutcome Saver::write(const StateToSave& source, checkpoint::CheckpointMeta meta) {
   const int64_t begin = monotonic_ns();
   const Step step = source.step;
-  if (const auto tensor = damaged_tensor(source.digests)) {
+  if (const auto tensor = damaged_tensor(source)) {
     SaveFailed failed = failure(step, "found the state damaged in memory: " + *tensor + " is not what was written",
                                 "have the memory of the host checked");
     failed.damaged = true;
@@ -169,7 +185,7 @@ SaveOutcome Saver::write(const StateToSave& source, checkpoint::CheckpointMeta m
   try {
     sync_records();
     add_files(meta);
-    directory_.publish(manifest_.layout, snapshot_.get(), meta);
+    directory_.publish(manifest_.layout, source.state, meta);
     point_best();
     const Step best = best_;
     directory_.prune(step, spec_.checkpoint.keep, best < Step(0) ? std::nullopt : std::optional(best));
@@ -193,11 +209,11 @@ void Saver::sync_records() const {
   disk_.sync_folder(run_);
 }
 
-// In the snapshot.
-std::optional<std::string> Saver::damaged_tensor(const std::vector<uint64_t>& recorded) const {
+std::optional<std::string> Saver::damaged_tensor(const StateToSave& source) const {
+  const std::vector<uint64_t>& recorded = source.digests;
   if (recorded.empty()) return std::nullopt;
   const auto digests =
-      checkpoint::recorded_digests(manifest_.layout, checkpoint::digests_of_tensors(manifest_.layout, snapshot_.get()));
+      checkpoint::recorded_digests(manifest_.layout, checkpoint::digests_of_tensors(manifest_.layout, source.state));
   for (size_t i = 0; i < recorded.size(); ++i)
     if (digests.at(manifest_.digest_names[i]) != recorded[i]) return manifest_.digest_names[i];
   return std::nullopt;

@@ -1,6 +1,7 @@
 #pragma once
 // Writes checkpoints one after another in a separate thread, in parallel with the scribe's other work; chooses the best
-// checkpoint, and notes the stages for a checkpoint.
+// checkpoint, and notes the stages for a checkpoint. Where memory has no room for a copy of the state, the saver writes
+// the state from where it lies, and training waits for the file.
 
 #include <atomic>
 #include <cstddef>
@@ -18,6 +19,7 @@
 
 #include "core/base/files/disk.h"
 #include "core/base/json/json.h"
+#include "core/job/resources/machine_limits.h"
 #include "core/job/spec/job_spec.h"
 #include "core/state/checkpoint/directory.h"
 #include "core/state/checkpoint/state/manifest.h"
@@ -85,9 +87,12 @@ void copy_in_pieces(std::byte* to, const std::byte* from, size_t bytes, size_t p
 
 class Saver {
  public:
-  // `beat`: a sign of life, while a state is copied. The disk must outlive the object.
-  Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest,
-        std::function<void()> beat, Disk& disk = real_disk());
+  // `beat`: a sign of life, while a state is copied. The disk must outlive the object. `room`: bytes of memory that are
+  // free.
+  Saver(
+      const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest,
+      std::function<void()> beat, Disk& disk = real_disk(),
+      std::function<uint64_t()> room = [] { return resources::memory_room(); });
   ~Saver() { wait(); }
 
   Step last_saved() const { return last_saved_; }
@@ -104,8 +109,9 @@ class Saver {
     std::vector<batches::BatchChange> changes = {};  // of the batch, since the launch and before this step
   };
   // Copies the state out, calls `copied`, then writes the copy in the background; `done` gets the outcome, in the
-  // saver's thread if a thread can be started. The saver does not write a state that differs from its record, and syncs
-  // the records in the run's files before it publishes the checkpoint.
+  // saver's thread if a thread can be started. Without a copy, writes the state itself in the background, and calls
+  // `copied` in the saver's thread behind that. The saver does not write a state that differs from its record, and
+  // syncs the records in the run's files before it publishes the checkpoint.
   void save(const StateToSave& source, const std::function<void()>& copied,
             const std::function<void(SaveOutcome)>& done);
 
@@ -118,10 +124,12 @@ class Saver {
   struct FreeSnapshot {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
+  // Returns whether there is a snapshot now.
+  bool take_snapshot(const std::byte* state);
   SaveOutcome write(const StateToSave& source, checkpoint::CheckpointMeta meta);
   // A resume from the checkpoint does not repeat the steps of these records. A missing file is passed over.
   void sync_records() const;
-  std::optional<std::string> damaged_tensor(const std::vector<uint64_t>& recorded) const;
+  std::optional<std::string> damaged_tensor(const StateToSave& source) const;
   checkpoint::CheckpointMeta meta(const StateToSave& source) const;
   // Adds the content of the run's files. Keeps the earlier content if a file cannot be read any more: the state comes
   // first.
@@ -132,6 +140,7 @@ class Saver {
   const checkpoint::Manifest& manifest_;
   const std::function<void()> beat_;
   Disk& disk_;
+  const std::function<uint64_t()> room_;
   checkpoint::CheckpointDirectory directory_;
   StageHistory stages_;
   std::string changes_;
@@ -139,7 +148,7 @@ class Saver {
   std::thread thread_;
   std::atomic<Step> last_saved_{Step(-1)};
   std::atomic<Step> best_{Step(-1)};  // -1: none
-  std::atomic<bool> busy_{false};     // a snapshot is being written
+  std::atomic<bool> busy_{false};     // a state is being written
 };
 
 }  // namespace estrain::record

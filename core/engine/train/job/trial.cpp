@@ -45,7 +45,9 @@ Error refused(const TrainingJob& job, const std::string& why) {
 
 void DryRun::run(const model::MiniBatch& batch, est::DeviceGradientSink take) const {
   operators::begin_random_stream(0, operators::warming_stream, 0);
-  hooks.backward_on_device(job.network().model().loss(batch), std::move(take));
+  const torch::Tensor loss = job.network().model().loss(batch);
+  const std::shared_ptr<void> cuts = cut ? cut(loss) : nullptr;
+  hooks.backward_on_device(loss, std::move(take));
   device.finish();
 }
 

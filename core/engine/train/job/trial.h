@@ -4,6 +4,8 @@
 // such a mini-batch. Without the search the job would fail only at the end of its first epoch.
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +24,8 @@ struct DryRun {
   TrainingJob& job;
   est::GradientHooks& hooks;
   device::ComputeDevice& device;
+  // Called before a backward pass: may keep the pass from computing some gradients while the result lives.
+  std::function<std::shared_ptr<void>(const torch::Tensor& loss)> cut = nullptr;
 
   // Runs forward and backward pass, and waits for the end of both. `take` receives the gradients.
   void run(

@@ -10,7 +10,7 @@
 #include "core/engine/est/fold.h"
 #include "core/engine/operators/random_stream.h"
 #include "core/engine/train/job/batch_tensors.h"
-#include "core/engine/train/shared/table_gradients.h"
+#include "core/engine/train/shared/row_sums.h"
 
 namespace estrain::train {
 
@@ -39,11 +39,11 @@ std::optional<double> seconds_of_product(const GradientFactors& factors, at::Int
   if (!product.is_contiguous() || std::memcmp(product.const_data_ptr<float>(), gradient, n * sizeof(float)) != 0)
     return std::nullopt;
   int64_t least = std::numeric_limits<int64_t>::max();
-  FactoredTable table(sizes, {.arrivals = {{0, 0}}, .passed_on = 1, .buffers = 1}, factor);
+  FactoredRows rows({.arrivals = {{0, 0}}, .passed_on = 1, .buffers = 1}, factor);
   for (int repeat = 0; repeat < 2; ++repeat) {
     const int64_t begin = monotonic_ns();
-    if (FactoredTable::takes(factors)) {
-      table.sum({factors}, product.mutable_data_ptr<float>());
+    if (takes_rows(factors, sizes[0])) {
+      rows.sum({&factors, 1}, static_cast<size_t>(sizes[1]));
     } else {
       product.reset();  // the next product gets this memory
       product = gradient_of(factors, sizes);

@@ -24,10 +24,9 @@ FactoredSums::FactoredSums(Workplace& place, const StageOrder& order, bool may_c
       own_(order.own()),
       worker_(order.worker),
       first_step_(place.memory.commit().trained()),
-      workers_(order.ranges.size()),
       factor_(place.job.gradient_sum().factor()),
-      fold_of_all_(place.job.gradient_sum().fold(place.job.places().ests.all())),
       candidates_(factor_candidates(place.job)),
+      rows_(place.job.gradient_sum().fold(place.job.places().ests.all()), factor_),
       seen_(place.job.places().model.num_parameters()) {
   plan(order);
 }
@@ -101,7 +100,8 @@ FactorWatch::Cuts FactoredSums::watch(size_t arrival, const torch::Tensor& loss,
   if (chosen_.empty()) return cuts;
   std::fill(by_factors_.begin(), by_factors_.end(), false);
   for (FactorWatch::Use& use : watch_->uses(loss)) {
-    const bool is_cut = may_cut_ && !place_.hooks.has_witness() && FactoredTable::takes(use.factors);
+    const bool is_cut =
+        may_cut_ && !place_.hooks.has_witness() && takes_rows(use.factors, sizes(chosen_[use.parameter].parameter)[0]);
     if (is_cut) cuts.cut(use);
     FactorWatch::see(std::move(use), [this, arrival, is_cut, take](size_t i, const GradientFactors& factors) {
       write(arrival, i, factors);
@@ -117,7 +117,7 @@ void FactoredSums::write(size_t arrival, size_t chosen, const GradientFactors& f
                    bytes_of_factors(factors.form, factors.rows(), sizes(parameter)) <= bytes;
   if (!fit) return;  // end_pass() throws
   put_factors(places_of(parameter), rank_of(arrival), factors);
-  by_factors_[parameter] = FactoredTable::takes(factors);
+  by_factors_[parameter] = takes_rows(factors, sizes(parameter)[0]);
   written_[arrival * chosen_.size() + chosen] = true;
   const uint32_t before = written_in_order_;
   while (written_in_order_ < written_.size() && written_[written_in_order_]) ++written_in_order_;
@@ -161,14 +161,9 @@ void FactoredSums::end_pass(size_t arrival) {
 bool FactoredSums::sum_all() {
   if (chosen_.empty()) return true;
   if (!waiting(pulse_, comm::Activity::meeting, [this] { return memory_.sums().wait_factors(); })) return false;
-  for (size_t i = 0; i < chosen_.size(); ++i) {
-    // The same worker in each step: a FactoredTable knows which rows of the sum differ from zero.
-    if (i % workers_ == static_cast<size_t>(worker_.value) && is_by_rows(chosen_[i].parameter))
-      sum_rows(chosen_[i].parameter);
-  }
   for (uint32_t next; (next = memory_.meetings().claim_factor()) < chosen_.size();) {
-    if (is_by_rows(chosen_[next].parameter)) continue;
-    sum(chosen_[next].parameter);
+    const size_t parameter = chosen_[next].parameter;
+    is_by_rows(parameter) ? sum_rows(parameter) : sum(parameter);
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   }
   return multiplied_.meet();
@@ -191,15 +186,17 @@ bool FactoredSums::is_by_rows(size_t parameter) const {
 
 void FactoredSums::sum_rows(size_t parameter) {
   std::vector<GradientFactors> of_ests;
-  for (int64_t rank = 0; rank < memory_.ests(); ++rank) {
+  for (int64_t rank = 0; rank < memory_.ests(); ++rank)
     of_ests.push_back(factors_in(places_of(parameter), VirtualRank(rank), sizes(parameter)));
-    marks_.mark(parameter, of_ests.back().right);
-  }
-  const comm::GradientSlot sum = memory_.gradients()[0];
-  const auto [at, is_new] = tables_.try_emplace(parameter, sizes(parameter), fold_of_all_, factor_);
-  at->second.sum(std::move(of_ests), sum.values + place_.job.places().model.gradient_offset(parameter));
-  sum.presence[parameter] = 1;
-  pulse_.beat(comm::Activity::computing, monotonic_ns());
+  const auto width = static_cast<size_t>(sizes(parameter)[1]);
+  const RowsView sum = rows_.sum(of_ests, width);
+  marks_.mark(parameter, sum.rows);
+  const ModelPlaces& model = place_.job.places().model;
+  const comm::GradientSlot slot = memory_.gradients()[0];
+  RowsPlace place(slot.values + model.gradient_offset(parameter), model.elements(parameter), width);
+  const bool by_rows = model.table(parameter).rows > 0 && place.fits(sum.rows.size());
+  by_rows ? place.write(sum) : place.write_whole(sum);
+  slot.presence[parameter] = by_rows ? comm::kByRows : comm::kWhole;
 }
 
 void FactoredSums::sum(size_t parameter) {

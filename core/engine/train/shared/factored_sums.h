@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -18,7 +17,7 @@
 #include "core/engine/train/job/stage_order.h"
 #include "core/engine/train/shared/gradient_factors.h"
 #include "core/engine/train/shared/row_marks.h"
-#include "core/engine/train/shared/table_gradients.h"
+#include "core/engine/train/shared/row_sums.h"
 #include "core/engine/train/workplace/workplace.h"
 #include "core/state/comm/gradient_factors.h"
 #include "core/state/comm/job_memory.h"
@@ -82,16 +81,14 @@ class FactoredSums {
   const EstRange own_;
   const WorkerRank worker_;
   const Step first_step_;  // the state from which the stage begins
-  const size_t workers_;
   const float factor_;
-  const comm::FoldPlan fold_of_all_;  // of a worker that has all ESTs
   comm::FinishPlan finish_;
   std::vector<Source> sources_;  // of finish_
   const std::vector<size_t> candidates_;
   std::vector<Chosen> chosen_;  // the last parameter first
   std::optional<FactorWatch> watch_;
-  std::vector<GradientFactors> seen_;       // [parameter]: of the pass that makes offers
-  std::map<size_t, FactoredTable> tables_;  // [parameter]: that this worker sums by rows
+  FactoredRows rows_;
+  std::vector<GradientFactors> seen_;  // [parameter]: of the pass that makes offers
   // of the step under way
   bool is_offered_ = false;        // this worker's first EST makes offers
   std::vector<bool> written_;      // [arrival * chosen_.size() + chosen]

@@ -78,7 +78,7 @@ GradientFactors factors_at(const Output& output, bool transposed) {
   } else if (auto* const table = dynamic_cast<generated::EmbeddingBackward0*>(output.node); table && !transposed) {
     if (table->sparse) return {};
     factors.form = FactorForm::embedding;
-    factors.right = table->indices_.unpack().reshape({-1});
+    factors.right = table->indices_.unpack().reshape({-1}).to(torch::kLong).contiguous();
     factors.padding = table->padding_idx.guard_int(__FILE__, __LINE__);
     factors.scales_by_frequency = table->scale_grad_by_freq;
   } else if (const torch::Tensor x = operators::input_of_linear(*output.node); x.defined() && output.number == 1) {

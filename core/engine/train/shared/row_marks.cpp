@@ -31,14 +31,10 @@ void RowMarks::begin_step(Step step) {
   }
 }
 
-void RowMarks::mark(size_t parameter, const torch::Tensor& rows) {
+void RowMarks::mark(size_t parameter, std::span<const RowNumber> rows) {
   if (places_.table(parameter).rows == 0) return;
   uint64_t* const marks = own(now_, parameter) + 1;
-  const int64_t* const numbers = rows.const_data_ptr<int64_t>();
-  for (int64_t i = 0; i < rows.numel(); ++i) {
-    const auto row = static_cast<size_t>(numbers[i]);
-    marks[row / 64] |= uint64_t{1} << row % 64;
-  }
+  for (const RowNumber row : rows) marks[row / 64] |= uint64_t{1} << row % 64;
 }
 
 void RowMarks::mark_all(size_t parameter) {

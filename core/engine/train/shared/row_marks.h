@@ -7,14 +7,14 @@
 // workers' meeting. Of each parameter that may be a table, the first word tells whether all rows are marked; then comes
 // a bit for each row.
 
-#include <torch/types.h>
-
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/engine/train/job/stage_order.h"
+#include "core/engine/train/shared/row_sums.h"
 #include "core/engine/train/state/model_places.h"
 #include "core/state/comm/job_memory.h"
 
@@ -26,8 +26,8 @@ class RowMarks {
 
   // All rows count as marked in the step before a stage's first step.
   void begin_step(Step step);
-  // Marks rows, int64 [rows], or all rows. Do nothing for a parameter that is no table.
-  void mark(size_t parameter, const torch::Tensor& rows);
+  // Marks rows, or all rows. Do nothing for a parameter that is no table.
+  void mark(size_t parameter, std::span<const RowNumber> rows);
   void mark_all(size_t parameter);
 
   // Call the following functions when no worker marks single rows of the parameter any more.

@@ -161,7 +161,6 @@ bool SharedCarrier::begin_step(Step step) {
   step_ = step;
   if (!wait_writable()) return false;
   updater_.begin_step(step);
-  if (updater_.leaves_whole_sums()) gradients_.note_whole_sums();
   squares_.begin_step();
   if (folded_) folded_->begin_step();
   if (factors_) factors_->begin_step(step);
@@ -207,8 +206,13 @@ est::GradientSink SharedCarrier::sink(size_t arrival) {
 
 est::GradientSink SharedCarrier::folding_sink(size_t arrival) {
   const bool is_last = arrival + 1 == static_cast<size_t>(own_.size());
-  if (is_last && updater_.in_hooks())
-    return [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); };
+  if (is_last && updater_.in_hooks()) {
+    return [this, arrival](size_t parameter, const float* gradient) {
+      if (!gradients_.has_rows(arrival, parameter)) return updater_.update_in_hook(parameter, gradient);
+      gradients_.fold(arrival, parameter, gradient);
+      updater_.update_folded(parameter);
+    };
+  }
   return [this, arrival](size_t parameter, const float* gradient) {
     gradients_.fold(arrival, parameter, gradient);
     note_folded(arrival, parameter);

@@ -299,6 +299,7 @@ const float* Updater::mean_of(const float* sum, size_t n) {
 void Updater::sum_whole(size_t parameter) {
   float* target = gradients_.sum_target(parameter);
   const size_t elements = places_.model.elements(parameter);
+  gradients_.begin_whole_sum(parameter);
   bool reached = false;
   for (size_t begin = 0; begin < elements; begin += kChunk) {
     const size_t n = std::min(kChunk, elements - begin);

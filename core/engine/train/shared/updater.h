@@ -33,8 +33,6 @@ class Updater {
 
   // True: updates happen in the hooks of the last EST (update_in_hook). False: after the backward passes (update_all).
   bool in_hooks() const { return in_hooks_; }
-  // Whether update_all() leaves the sums of whole gradients in GradientStore::sum_target().
-  bool leaves_whole_sums() const { return clips_; }
 
   void begin_step(Step step);
   void update_in_hook(size_t parameter, const float* last_gradient);

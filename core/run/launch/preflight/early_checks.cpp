@@ -65,6 +65,19 @@ int64_t gradient_slots(const CheckedJob& job) {
   return slots;
 }
 
+// Returns the bytes of these slots that the workers write. Over several hosts gradients are summed as a whole, and a
+// worker computes them as a whole, too.
+uint64_t slot_bytes(const CheckedJob& job, int64_t slots) {
+  const JobSize& size = *job.size;
+  const uint64_t whole = unsigned_of(slots) * size.gradients, here = workers_here(job);
+  if (here < job.devices.size()) return whole + here * size.tables;
+  const uint64_t ests = (unsigned_of(job.spec.job.ests) + here - 1) / here;  // of a worker, at most
+  const uint64_t rows = size.tables / ests < size.rows ? size.tables : ests * size.rows;
+  const uint64_t by_rows = unsigned_of(slots) * (size.tables - rows);
+  // The norm is of the whole sum.
+  return whole - by_rows + (job.spec.train.clip_grad_norm > 0 ? size.tables - rows : 0);
+}
+
 // UINT64_MAX where the result would be larger.
 uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 uint64_t product(uint64_t a, uint64_t b) {
@@ -203,10 +216,14 @@ Finding check_mixture(const spec::JobSpec& spec, const Assignment& devices) {
 JobSize job_size(const comm::ProbeReport& report) {
   const comm::ProbedSize& size = report.size;
   const MemoryUse& memory = report.memory;
+  // A worker on a CPU reads the parameters in the shared memory.
+  const uint64_t elsewhere = memory.files + (report.gpu_memory == 0 ? size.parameter_bytes : 0);
   return {.state = size.state_bytes,
           .gradients = size.gradient_bytes,
+          .tables = size.table_bytes,
+          .rows = size.row_bytes,
           .batch = size.batch_bytes,
-          .worker = memory.peak - std::min(memory.peak, memory.files),
+          .worker = memory.peak - std::min(memory.peak, elsewhere),
           .files = memory.files,
           .address_space = memory.address_space,
           .tensors = size.tensors,
@@ -227,7 +244,7 @@ MemoryNeeds memory_needs(const CheckedJob& job) {
       workers_here(job) * (size.worker + unsigned_of(spec::most_prefetch(job.spec.data, size.batch)) * size.batch);
   const uint64_t records =
       comm::records_of_ring * comm::record_bytes(job.spec.job.ests, size.digests) + size.evaluation_bytes;
-  needs.shared = 2 * size.state + unsigned_of(needs.slots) * size.gradients + records;
+  needs.shared = 2 * size.state + slot_bytes(job, needs.slots) + records;
   needs.mapped = 2 * size.state + ests * size.gradients + records;
   needs.saving = size.state;
   needs.programs = size.files + kProgramBytes;
@@ -321,8 +338,11 @@ Finding check_memory(const CheckedJob& job, const Machine& machine) {
   const std::string seen =
       fmt::format("{}; {} {}", format_needs(job, needs), format_bytes(available.bytes), available.from);
   const std::string advice = "use fewer workers, a smaller data.batch or data.prefetch, or free memory";
-  if (needs.total() > available.bytes + (available.swaps ? machine.swap_free : 0))
-    return Finding::machine_error("memory", seen, advice);
+  const uint64_t most = available.bytes + (available.swaps ? machine.swap_free : 0);
+  if (needs.total() - needs.saving > most) return Finding::machine_error("memory", seen, advice);
+  if (needs.total() > most)
+    return Finding::warn("memory", seen + ": training will wait for checkpoints, which are written without a copy",
+                         advice);
   if (needs.total() > available.bytes) return Finding::warn("memory", seen + ": the machine will swap", advice);
   if (static_cast<double>(needs.total()) > kComfortableShare * static_cast<double>(available.bytes))
     return Finding::warn("memory", seen + ": little is left", advice);

@@ -32,8 +32,10 @@ namespace estrain::launch {
 struct JobSize {
   uint64_t state = 0;             // a copy of the state
   uint64_t gradients = 0;         // a slot of gradients
+  uint64_t tables = 0;            // of a slot, what workers of one host sum by rows
+  uint64_t rows = 0;              // of an EST, in place of `tables`
   uint64_t batch = 0;             // a mini-batch: inputs and targets
-  uint64_t worker = 0;            // a worker's own memory at its peak
+  uint64_t worker = 0;            // a worker's own memory at its peak, without the parameters on a CPU
   uint64_t files = 0;             // pages of libraries and data files: one copy for all workers
   uint64_t address_space = 0;     // of a worker
   int64_t tensors = 0;            // of the state

@@ -57,14 +57,18 @@ struct ProbedSeconds {
 struct ProbedSize {
   uint64_t state_bytes = 0;     // of a copy of the state
   uint64_t gradient_bytes = 0;  // of a slot of gradients
-  uint64_t batch_bytes = 0;     // of a mini-batch: inputs and targets
-  int64_t tensors = 0;          // of the state
+  // Of that, tables of embeddings whose gradients are summed by rows, and what the rows of a mini-batch take instead.
+  uint64_t table_bytes = 0, row_bytes = 0;
+  uint64_t parameter_bytes = 0;
+  uint64_t batch_bytes = 0;  // of a mini-batch: inputs and targets
+  int64_t tensors = 0;       // of the state
   int64_t parameters = 0;
   int64_t digests = 0;            // per step
   uint64_t evaluation_bytes = 0;  // of an evaluation's results
   int64_t steps = 0;              // of the whole job
 
-  ESTRAIN_FIELDS(state_bytes, gradient_bytes, batch_bytes, tensors, parameters, digests, evaluation_bytes, steps)
+  ESTRAIN_FIELDS(state_bytes, gradient_bytes, table_bytes, row_bytes, parameter_bytes, batch_bytes, tensors, parameters,
+                 digests, evaluation_bytes, steps)
 };
 
 // The factors of a gradient (gradient_factors.h), for a full mini-batch of an EST.

@@ -59,7 +59,7 @@ class CourierOf {
   template <typename Holds>
   bool comes(Holds&& holds) {
     bool late = false;
-    const auto end = loop_.once(5s, [&] {
+    const auto end = loop_.once(60s, [&] {
       late = true;
       loop_.stop();
     });

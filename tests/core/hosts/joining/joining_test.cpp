@@ -29,7 +29,7 @@ struct JoinScene {
   bool comes(const std::function<bool()>& holds) {
     if (holds()) return true;
     bool late = false;
-    const auto end = loop.once(5s, [&] {
+    const auto end = loop.once(60s, [&] {
       late = true;
       loop.stop();
     });

@@ -88,12 +88,12 @@ struct Server {
     listener.emplace(loop, key_of('k'), std::move(options));
   }
 
-  // Runs the loop until `done` holds, for five seconds at most.
+  // Runs the loop until `done` holds, for a minute at most.
   bool run_until(std::function<bool()> holds) {
     done = std::move(holds);
     if (done()) return true;
     bool late = false;
-    const auto timer = loop.once(5s, [&] {
+    const auto timer = loop.once(60s, [&] {
       late = true;
       loop.stop();
     });

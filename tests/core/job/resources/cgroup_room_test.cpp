@@ -17,6 +17,19 @@ struct Root : ScratchFolder {
   CgroupRoom room() const { return cgroup_room(path()); }
 };
 
+TEST_CASE("the room of a process is the least of the machine's and the cgroups'") {
+  Root root;
+  CHECK(memory_room(root.path()) == UINT64_MAX);
+  root.write("proc/meminfo", "MemTotal:  9 kB\nMemAvailable:  3 kB\n");
+  CHECK(memory_room(root.path()) == 3072);
+  root.write("proc/self/cgroup", "0::/job\n");
+  root.write("sys/fs/cgroup/job/memory.current", "700\n");
+  root.write("sys/fs/cgroup/job/memory.max", "1000\n");
+  CHECK(memory_room(root.path()) == 300);
+  root.write("sys/fs/cgroup/job/memory.max", "5000\n");
+  CHECK(memory_room(root.path()) == 3072);
+}
+
 TEST_CASE("version 2: the least that the group and those around it leave; cached files count as free") {
   Root root;
   root.write("proc/self/cgroup", "0::/slurm/job_7\n");

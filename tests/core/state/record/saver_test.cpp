@@ -180,13 +180,15 @@ struct SavedState {
     manifest.total_steps = 100;
     manifest.processor = "a processor";
   }
+  uint64_t room = UINT64_MAX;
   SaveOutcome save(Step step, const std::vector<batches::BatchChange>& changes = {}) {
     Saver saver(
-        spec, folder.path(), manifest, [this] { ++beats; }, disk);
+        spec, folder.path(), manifest, [this] { ++beats; }, disk, [this] { return room; });
     SaveOutcome outcome;
     disk.calls.clear();
     saver.save(
-        {state.bytes(), step, 0.1, {}, changes}, [] {}, [&outcome](const SaveOutcome& done) { outcome = done; });
+        {state.bytes(), step, 0.1, {}, changes}, [this] { disk.calls.push_back("copied"); },
+        [&outcome](const SaveOutcome& done) { outcome = done; });
     saver.wait();
     return outcome;
   }
@@ -195,7 +197,7 @@ struct SavedState {
 TEST_CASE("records are on the disk before the checkpoint of their steps is published") {
   SavedState saved;
   saved.folder.write("metrics.jsonl", "{}\n");
-  std::vector<std::string> first = {"sync metrics.jsonl"};
+  std::vector<std::string> first = {"copied", "sync metrics.jsonl"};
   SUBCASE("with fingerprints") {
     saved.folder.write("fingerprints", "records");
     first.emplace_back("sync fingerprints");
@@ -207,6 +209,27 @@ TEST_CASE("records are on the disk before the checkpoint of their steps is publi
   REQUIRE(calls.size() > first.size());
   CHECK(std::vector<std::string>(calls.begin(), calls.begin() + std::ssize(first)) == first);
   CHECK(std::ranges::count(calls, "rename to step-000000020.h5") == 1);
+}
+
+TEST_CASE("without room for a copy a state is written from where it lies, and free to change once it is written") {
+  for (const bool has_room : {true, false}) {
+    CAPTURE(has_room);
+    SavedState saved;
+    saved.room = has_room ? 2 * 4096 : 2 * 4096 - 1;  // a copy takes whole pages
+    CHECK(std::holds_alternative<Saved>(saved.save(Step(20))));
+    CHECK((saved.beats > 0) == has_room);
+    const std::vector<std::string>& calls = saved.disk.calls;
+    const auto copied = std::ranges::find(calls, "copied"),
+               published = std::ranges::find(calls, "rename to step-000000020.h5");
+    REQUIRE(published != calls.end());
+    CHECK(std::ranges::count(calls, "copied") == 1);
+    CHECK((copied < published) == has_room);
+    const auto newest = checkpoint::CheckpointDirectory(saved.folder / "checkpoints").newest_valid();
+    REQUIRE(newest.file);
+    checkpoint::State read(saved.state.layout);
+    newest.file->read_state(read.layout, read.bytes());
+    CHECK(read.words == saved.state.words);
+  }
 }
 
 TEST_CASE("a checkpoint has the changes of the batch since the launch, and its place in the data by them") {

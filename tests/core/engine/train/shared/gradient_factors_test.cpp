@@ -41,6 +41,8 @@ Forms forms_in(const Tensor& loss, const std::vector<Tensor>& parameters) {
   const size_t found = watch.watch(loss, [&](size_t i, const GradientFactors& factors) {
     CHECK(are_storable(factors, parameters[i].sizes()));
     forms[i] = static_cast<int>(factors.form);
+    const Tensor& right = factors.right;
+    CHECK((factors.form != FactorForm::embedding || (right.is_contiguous() && right.scalar_type() == torch::kLong)));
     gradients[i] = gradient_of(factors, parameters[i].sizes());
   });
   loss.backward();
@@ -94,6 +96,21 @@ TEST_CASE("factors of a portable linear layer and of an embedding give the gradi
     const Tensor hidden = at::linear(at::embedding(table, rows), weight);
     CHECK((forms_in((hidden * waves({2, 3, 7}, 4)).sum(), {weight, table}) == Forms{{0, kLinear}, {1, kEmbedding}}));
   }
+}
+
+TEST_CASE("factors of an embedding whose rows have gaps, repeat in place, or are of 32 bits give the same gradient") {
+  const Tensor table = parameter({9, 5}, 2), pairs = torch::tensor({{3, 8}, {0, 1}, {3, 7}}, torch::kLong);
+  const auto check = [&](const Tensor& rows) {
+    std::vector<int64_t> sizes = rows.sizes().vec();
+    sizes.push_back(5);
+    CHECK((forms_in((at::embedding(table, rows) * waves(sizes, 4)).sum(), {table}) == Forms{{0, kEmbedding}}));
+  };
+  SUBCASE("a column") { check(pairs.select(1, 0)); }
+  SUBCASE("every second row") { check(pairs.slice(0, 0, 3, 2)); }
+  SUBCASE("expanded") { check(pairs.select(0, 0).expand({4, 2})); }
+  SUBCASE("one row, expanded") { check(torch::tensor({5}, torch::kLong).expand({4})); }
+  SUBCASE("transposed") { check(pairs.t()); }
+  SUBCASE("of 32 bits") { check(pairs.to(torch::kInt)); }
 }
 
 TEST_CASE("a parameter that is used twice, by another operator, or under autocast has no factors") {

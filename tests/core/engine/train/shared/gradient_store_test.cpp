@@ -91,6 +91,7 @@ class Rehearsal {
     for (size_t i = 0; i < parameters(); ++i) {
       const size_t elements = job_.places().model.elements(i);
       float* target = store.sum_target(i);
+      store.begin_whole_sum(i);
       Values scratch(store.scratch_floats(3));
       bool reached = false;
       for (size_t begin = 0; begin < elements; begin += 3) {

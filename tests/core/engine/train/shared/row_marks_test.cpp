@@ -51,9 +51,7 @@ class MarksOfTwo {
 
 using Rows = std::set<int64_t>;
 
-torch::Tensor tensor_of(const Rows& rows) {
-  return torch::tensor(std::vector<int64_t>(rows.begin(), rows.end()), torch::kLong);
-}
+std::vector<RowNumber> numbers_of(const Rows& rows) { return {rows.begin(), rows.end()}; }
 
 Rows drawn(std::mt19937& random) {
   Rows rows;
@@ -98,7 +96,7 @@ TEST_CASE("the rows that any worker has marked come in runs, apart from those of
     for (RowMarks& of_worker : marks) {
       for (int est = 0; est < 2; ++est) {
         const Rows rows = drawn(random);
-        of_worker.mark(1, tensor_of(rows));
+        of_worker.mark(1, numbers_of(rows));
         now.insert(rows.begin(), rows.end());
       }
     }
@@ -144,7 +142,7 @@ TEST_CASE("what is no table has no marks") {
   RowMarks marks = two.marks(0);
   for (const int64_t step : {0, 1}) {
     marks.begin_step(Step(step));
-    marks.mark(0, tensor_of({1, 99}));
+    marks.mark(0, numbers_of({1, 99}));
     marks.mark_all(0);
     CHECK_FALSE(marks.are_few(0));
   }

@@ -151,9 +151,29 @@ TEST_CASE("what a job holds in memory, part by part") {
   CHECK(memory_needs(job).slots == 1);
 }
 
+TEST_CASE("tables of embeddings take the rows of a worker's ESTs in each slot") {
+  CheckedJob job = sample_job();
+  const uint64_t whole = memory_needs(job).shared;
+  job.size->tables = 30 * kMiB;
+  job.size->rows = 2 * kMiB;
+  CHECK(whole - memory_needs(job).shared == 2 * (30 - 2 * 2) * kMiB);  // 2 slots, 2 ESTs in each
+  CHECK(memory_needs(job).mapped >= (2 * 100 + 4 * 40) * kMiB);
+  job.spec.train.clip_grad_norm = 1;
+  CHECK(whole - memory_needs(job).shared == (30 - 2 * 2) * kMiB);  // the sum of all ESTs is whole
+  job.spec.train.clip_grad_norm = 0;
+  job.size->rows = 16 * kMiB;
+  CHECK(whole == memory_needs(job).shared);
+  job.size->rows = 2 * kMiB;
+  job.spec.job.ests = 8;
+  job.devices = placement::evenly(placement::devices_from({"cpu", "cpu", "nodeB/cpu", "nodeB/cpu"}));
+  const uint64_t over_hosts = memory_needs(job).shared;
+  job.size->tables = 0;
+  CHECK(over_hosts - memory_needs(job).shared == 2 * 30 * kMiB);  // each worker computes whole gradients
+}
+
 TEST_CASE("memory: the tightest of machine, cgroup, commitment and grant decides, to the byte") {
   const CheckedJob job = sample_job();
-  const uint64_t needed = memory_needs(job).total();
+  const uint64_t needed = memory_needs(job).total() - memory_needs(job).saving;
   const auto fails = [&](auto set) {
     return needed == threshold([&](uint64_t bytes) {
              Machine machine = sample_machine();
@@ -185,13 +205,18 @@ TEST_CASE("memory: what only fits with swapping, or barely, is a warning; a cgro
   CHECK(check_memory(job, machine).severity == Severity::warning);
   CHECK(says(check_memory(job, machine), "swap"));
   machine.swap_free = 0;
+  CHECK(check_memory(job, machine).severity == Severity::warning);
+  CHECK(says(check_memory(job, machine), "training will wait for checkpoints"));
+  machine.memory_available = needed - memory_needs(job).saving;
+  CHECK(check_memory(job, machine).severity == Severity::warning);
+  --machine.memory_available;
   CHECK(check_memory(job, machine).severity == Severity::error);
   machine.memory_available = needed + kMiB;
   CHECK(check_memory(job, machine).severity == Severity::warning);
   machine.memory_available = 2 * needed;
   CHECK(check_memory(job, machine).severity == Severity::ok);
   machine.swap_free = needed;
-  machine.cgroup.memory_bytes = needed - 1;
+  machine.cgroup.memory_bytes = needed - memory_needs(job).saving - 1;
   CHECK(check_memory(job, machine).severity == Severity::error);
 }
 
