@@ -231,25 +231,43 @@ def order_reader(order, causes):
     return fire
 
 
+def memory_size(pid):
+    with open(f"/proc/{pid}/statm") as statm:
+        return int(statm.read().split()[0]) * resource.getpagesize()
+
+
 def limit_memory(pid, more):
     """Current usage of the process plus this much."""
-    with open(f"/proc/{pid}/statm") as statm:
-        pages = int(statm.read().split()[0])
-    resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + more, resource.RLIM_INFINITY))
+    resource.prlimit(pid, resource.RLIMIT_AS, (memory_size(pid) + more, resource.RLIM_INFINITY))
 
 
 def starve_newcomer(run, fault, random):
-    """A starting worker hits its limit at an arbitrary point: in an allocation or a thread's start."""
+    """A starting worker hits its limit at an arbitrary point: in an allocation or a thread's start.
+
+    The limit follows the worker down: a worker that gives memory back would have room again.
+    """
     worker = pick_worker(run, fault, random)
     phase = run.phase()
     if not worker:
         return None
     run.struck.add(worker.pid)
-    try:
-        limit_memory(worker.pid, int(random.uniform(0, 10) * MB))
-    except OSError:
+    more = int(random.uniform(0, 10) * MB)
+    least = [float("inf")]
+
+    def has_died():
+        try:
+            if memory_size(worker.pid) < least[0]:
+                least[0] = memory_size(worker.pid)
+                limit_memory(worker.pid, more)
+        except OSError:
+            return True
+        return False
+
+    if has_died():
         return None
-    return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid), ["cpu_out_of_memory", "resource_limit"])
+    recorded = process_fault(run, worker.pid)
+    run.until(has_died, 2, 0.002)
+    return shot_of(run, fault, phase, worker.pid, recorded, ["cpu_out_of_memory", "resource_limit"])
 
 
 def fill_disk(run, fault, random):

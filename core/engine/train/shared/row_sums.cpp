@@ -55,28 +55,28 @@ class RowMerge {
 
 bool takes_rows(const GradientFactors& factors, int64_t rows) {
   return factors.form == comm::FactorForm::embedding && !factors.scales_by_frequency &&
-         rows <= std::numeric_limits<RowNumber>::max();
+         rows <= std::numeric_limits<RowNumber>::max() && factors.right.numel() <= std::numeric_limits<uint32_t>::max();
 }
 
 // The gradient of a smaller table, which has the rows looked up alone: each row is the same sum.
 void rows_of_gradient(const GradientFactors& gradient, size_t width, RowValues& out) {
   const int64_t lookups = gradient.right.numel();
   const int64_t* const looked_up = gradient.right.const_data_ptr<int64_t>();
-  std::vector<std::pair<RowNumber, uint32_t>> sorted(static_cast<size_t>(lookups));  // row, number of the lookup
-  for (size_t i = 0; i < sorted.size(); ++i)
-    sorted[i] = {static_cast<RowNumber>(looked_up[i]), static_cast<uint32_t>(i)};
+  std::vector<uint64_t> sorted(static_cast<size_t>(lookups));  // a row, above the number of the lookup
+  for (size_t i = 0; i < sorted.size(); ++i) sorted[i] = static_cast<uint64_t>(looked_up[i]) << 32 | i;
   std::sort(sorted.begin(), sorted.end());
 
   const torch::Tensor places = at::empty({lookups}, torch::kLong);
   int64_t* const place_of = places.mutable_data_ptr<int64_t>();
   int64_t padding = -1;
   out.rows.clear();
-  for (const auto& [row, number] : sorted) {
+  for (const uint64_t each : sorted) {
+    const auto row = static_cast<RowNumber>(each >> 32);
     if (out.rows.empty() || out.rows.back() != row) {
       if (row == gradient.padding) padding = std::ssize(out.rows);
       out.rows.push_back(row);
     }
-    place_of[number] = std::ssize(out.rows) - 1;
+    place_of[static_cast<uint32_t>(each)] = std::ssize(out.rows) - 1;
   }
   const torch::Tensor values = at::embedding_dense_backward(gradient.left, places, std::ssize(out.rows), padding,
                                                             /*scale_grad_by_freq=*/false);

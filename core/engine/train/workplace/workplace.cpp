@@ -2,6 +2,7 @@
 
 #include <ATen/record_function.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <torch/types.h>
 
 #include <cstring>
@@ -72,6 +73,7 @@ BoundModel::BoundModel(const Network& network, const StatePlaces& places, comm::
     buffer.set_data(view_of(buffers_->storage(), buffer, places.model.buffer_offset(i)));
   }
   buffer_bytes_ = bytes_of(buffers_->storage(), places.model.buffers_bytes());
+  ::malloc_trim(0);  // the model's own parameters and buffers, which the allocator would keep for later
 }
 
 at::Tensor BoundModel::parameter_bytes() const {
