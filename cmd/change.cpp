@@ -24,24 +24,31 @@ struct ChangeArguments {
   bool json = false;
 };
 
-// Tries a mini-batch of this size in a separate process, before any change.
-void try_batch(spec::JobSpec spec, int64_t batch) {
+// Tries a mini-batch of this size in a separate process, before any change, and one of a single sample.
+comm::ProbeReport try_batch(spec::JobSpec spec, int64_t batch) {
   spec.data.batch = batch;
   spec.elastic.changes.clear();
-  with_context(fmt::format("mini-batches of {} samples", batch), [&] {
-    const comm::ProbeReport report = launch::probe_operators(spec, placement::Device{}, /*measures=*/false);
-    if (const auto& no = report.short_batch_error) throw Error(Fault::infeasible, no->message).advise(no->advice);
-  });
+  comm::ProbeReport report;
+  with_context(fmt::format("mini-batches of {} samples", batch),
+               [&] { report = launch::probe_batch(spec, placement::Device{}); });
+  return report;
 }
 
 // Changes a run without a launcher, after the step of the run's newest checkpoint.
-Json change_resting(const run_directory::RunDirectory& directory, const ChangeArguments& arguments) {
+Json change_resting(const run_directory::RunDirectory& directory, const ChangeArguments& arguments,
+                    const comm::ProbeReport& tried) {
   const UniqueFd lock = directory.lock(0s);
   spec::JobSpec spec = directory.read_spec();
   spec.elastic.changes = run_directory::batch_changes_in(read_file_if_present(directory.changes()).value_or(""));
   const auto newest = checkpoint::CheckpointDirectory(directory.checkpoints()).newest_valid();
   const Step step = newest.file ? newest.file->meta().step : Step(0);
   const batches::BatchChange change = run_directory::changed(spec, step, arguments.batch, arguments.lr_factor);
+  run_directory::require_trainable(spec,
+                                   {.samples_per_est = tried.samples_per_est,
+                                    .batch = spec.data.batch,
+                                    .drop_last = spec.data.drop_last,
+                                    .changes = spec.elastic.changes},
+                                   change, tried.one_sample_error);
   if (!run_directory::is_in_force(spec, change)) run_directory::record_batch_change(directory, spec, change);
   directory.disown(lock.get());
   return {{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}};
@@ -61,12 +68,13 @@ int change(const ChangeArguments& arguments) {
   if (!directory.has_run()) throw Error::make(Fault::usage, "{}: there is no run", arguments.run);
   const spec::JobSpec spec = directory.read_spec();
   run_directory::require_changeable(spec);
-  if (arguments.batch) try_batch(spec, *arguments.batch);
+  const comm::ProbeReport tried = arguments.batch ? try_batch(spec, *arguments.batch) : comm::ProbeReport();
   const Json answer =
       launch::launcher_answers(arguments.run) || launch::may_be_reached_elsewhere(arguments.run)
-          ? launch::ask_launcher(arguments.run, decisions::ChangeRequest{arguments.batch, arguments.lr_factor},
+          ? launch::ask_launcher(arguments.run,
+                                 decisions::ChangeRequest{arguments.batch, arguments.lr_factor, tried.one_sample_error},
                                  std::nullopt)
-          : change_resting(directory, arguments);
+          : change_resting(directory, arguments, tried);
   fmt::print("{}\n", arguments.json ? json_text(answer) : visible(in_words(answer)));
   return answer.contains("batch") ? 0 : exit_code(Fault::interrupted);
 }

@@ -38,14 +38,16 @@ comm::ProbeAnswer answer_to(const comm::TryMiniBatch& request, const comm::Probe
   setup.measures = request.measures;
   setup.foretells = request.foretells;
   setup.factors = request.factors;
-  set_up(setup, request.spec, {asker.descriptor(), request.measures, request.foretells, request.device, std::nullopt});
+  setup.one_sample = request.one_sample;
+  set_up(setup, request.spec,
+         {asker.descriptor(), request.measures, request.foretells, request.device, std::nullopt, request.one_sample});
   return answer_of<comm::ProbeReport>("estrain_probe", setup);
 }
 
 comm::ProbeAnswer answer_to(const comm::TimeBlocks& request, const comm::ProbesOwnChannel& asker) {
   train::ProbeSetup setup;
   setup.seconds = request.seconds;
-  set_up(setup, request.spec, {asker.descriptor(), false, false, request.device, request.seconds});
+  set_up(setup, request.spec, {asker.descriptor(), false, false, request.device, request.seconds, false});
   return answer_of<comm::BlockTimes>("estrain_time_blocks", setup);
 }
 

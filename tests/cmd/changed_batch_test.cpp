@@ -2,6 +2,7 @@
 // job, so that a run without a disturbance that is given the same changes has the same bits.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "tests/program_file.h"
 
 namespace estrain::testing {
 namespace {
@@ -115,9 +117,9 @@ TEST_CASE("the same with clipping, dropout, groups, and a rate that follows eval
   check_changes(text, {"--set", "data.drop_last=true"});
 }
 
-TEST_CASE("a change keeps the workers, in the bits of a run that stops for it and resumes") {
-  const ScratchFolder folder;
-  const std::string spec = folder.write("job.toml", lenet_job() + kAdaptive), run = folder / "run";
+// Changes keep the workers, in the bits of a run that stops for each change and resumes.
+void check_kept(const ScratchFolder& folder, const std::string& text) {
+  const std::string spec = folder.write("job.toml", text + kAdaptive), run = folder / "run";
   in_time("a change of the batch", [&](Timed& timed) {
     fs::remove_all(run);
     std::vector<int64_t> after;
@@ -173,6 +175,31 @@ TEST_CASE("a change keeps the workers, in the bits of a run that stops for it an
     CHECK(fingerprint_steps(run) == first_steps(last));
     CHECK(read_file(run + "/fingerprints") == read_file(other + "/fingerprints"));
   });
+}
+
+TEST_CASE("a change keeps the workers, in the bits of a run that stops for it and resumes") {
+  check_kept(ScratchFolder(), lenet_job());
+}
+
+std::string users_job(const std::string& model, const std::string& shape) {
+  return fmt::format(
+      "job = {{ name = \"users\", seed = 21, ests = 4 }}\n[model]\n{}[data]\nformat = \"synthetic\"\nshape = {}\n"
+      "samples = 6000\ndrop_last = true\nbatch = 8\n[optimizer]\nlr = 0.001\n[train]\nsteps = 9\n",
+      model, shape);
+}
+
+TEST_CASE("a change keeps the workers of an exported program") {
+  const ScratchFolder folder;
+  const std::string program = folder.write("net.pt2", small_program().file());
+  check_kept(folder, users_job("name = \"program\"\nfile = \"" + program + "\"\n", "[3]"));
+}
+
+TEST_CASE("a change keeps the workers of a module in Python" *
+          doctest::skip(!std::filesystem::exists(ESTRAIN_PEERS_PYTHON))) {
+  const char* const model = "name = \"python\"\nfile = \"" ESTRAIN_SOURCE_DIR
+                            "/examples/python/net.py:build\"\n"
+                            "python = \"" ESTRAIN_PEERS_PYTHON "\"\n";
+  check_kept(ScratchFolder(), users_job(model, "[1, 28, 28]"));
 }
 
 TEST_CASE("a run killed right after a change goes on with it, from an older checkpoint too") {
@@ -272,6 +299,30 @@ TEST_CASE("what cannot be changed is refused before anything is") {
   CHECK(
       estrain({"train", spec, "--run", folder / "b", "--set", "elastic.changes=[{after=3,batch=2},{after=3,batch=4}]"})
           .says("later step"));
+}
+
+TEST_CASE("a change that would leave a mini-batch of one sample is refused, and the job trains on") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", resnet18_job() + kAdaptive), run = folder / "run";
+  const auto check_refused = [&] {
+    const Ended refused = estrain({"change", run, "--batch", "3"});
+    INFO(refused.shown());
+    CHECK(refused.code == 2);
+    CHECK(refused.says("would leave a mini-batch of one sample"));
+    CHECK(read_file(run + "/changes.jsonl").empty());
+  };
+  {
+    Job job(spec, run, with(kWithoutEnd, {"--set", "data.samples=80", "--set", "job.ests=8", "--set", "data.batch=5"}));
+    job.reach(1);
+    const std::vector<pid_t> workers = job.workers();
+    check_refused();
+    job.reach(job.step() + 2);
+    CHECK(job.workers() == workers);
+    stop_at(job);
+  }
+  CHECK(events(run, "batch_changed").empty());
+  check_refused();
+  change_batch(run, {"--batch", "10"});
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
     setup.data = open_data(setup.spec);
     setup.measures = task.measures;
     setup.foretells = task.foretells;
+    setup.one_sample = task.one_sample;
     setup.device = task.device;
     setup.libraries = setting.libraries.path;
     setup.interpreter = &interpreter;

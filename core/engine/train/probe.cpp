@@ -251,6 +251,8 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));
   if (refusal && job.samples().sampler().batch() == 1) throw Error(*refusal);  // the probe can try no mini-batch
   if (refusal) report.short_batch_error = as_report(*refusal);
+  if (setup.one_sample) report.one_sample_error = why_one_sample_is_refused(trial).value_or("");
+  report.samples_per_est = job.samples().sampler().samples_per_est();
   const data::LoadedBatch batch = job.samples().first_batch();
   std::vector<operators::OperatorUse> uses = uses_of_building(job.network());
   std::ranges::move(has_portable ? scan_portable(trial, batch) : scan_operators(trial, batch, {}),

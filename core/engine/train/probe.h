@@ -19,11 +19,12 @@ namespace estrain::train {
 struct ProbeSetup {
   spec::JobSpec spec;
   std::future<data::DataPair> data;
-  std::string device;      // "cpu", "cuda:0"
-  std::string libraries;   // folder of the libraries for devices
-  bool measures = false;   // also time mini-batches with both kinds of kernels, for about two seconds
-  bool foretells = false;  // also foretell the memory that GPUs need
-  bool factors = false;    // also measure factors of gradients, on the CPU
+  std::string device;       // "cpu", "cuda:0"
+  std::string libraries;    // folder of the libraries for devices
+  bool measures = false;    // also time mini-batches with both kinds of kernels, for about two seconds
+  bool foretells = false;   // also foretell the memory that GPUs need
+  bool factors = false;     // also measure factors of gradients, on the CPU
+  bool one_sample = false;  // also try a mini-batch of one sample
   model::Interpreter* interpreter = nullptr;  // as in WorkerSetup
   double seconds = 3;                         // of timing blocks, at least
 };

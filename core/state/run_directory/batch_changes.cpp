@@ -10,6 +10,7 @@
 #include "core/base/files/files.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/json_fields.h"
+#include "core/job/spec/defaults.h"
 
 namespace estrain::run_directory {
 namespace {
@@ -94,6 +95,17 @@ batches::BatchChange changed(const spec::JobSpec& spec, Step step, std::optional
                              std::optional<double> lr_factor) {
   const batches::BatchChange now = in_force(spec, step);
   return {step.value, batch.value_or(now.batch), lr_factor.value_or(now.lr_factor)};
+}
+
+void require_trainable(const spec::JobSpec& spec, batches::BatchSchedule schedule, const batches::BatchChange& change,
+                       const std::string& one_sample_error) {
+  if (one_sample_error.empty()) return;
+  batches::add_change(schedule.changes, change);
+  const Step after(change.after), end(spec::total_steps(spec.train, schedule));
+  if (schedule.shortest_batch(after, end) != 1) return;
+  throw Error::make(Fault::infeasible, "{} after step {} would leave a mini-batch of one sample: {}", in_words(change),
+                    after, one_sample_error)
+      .advise("ask for another size, or for the same size at another step; nothing is changed");
 }
 
 void require_changeable(const spec::JobSpec& spec) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/job/batches/batch_schedule.h"
 #include "core/job/spec/job_spec.h"
 #include "core/state/run_directory/run_directory.h"
 
@@ -31,6 +32,11 @@ bool is_in_force(const spec::JobSpec& spec, const batches::BatchChange& change);
 // Returns the change after `step` to this batch size and factor; an absent value stays in force.
 batches::BatchChange changed(const spec::JobSpec& spec, Step step, std::optional<int64_t> batch,
                              std::optional<double> lr_factor);
+
+// Throws Fault::infeasible if a step after the change would have mini-batches of one sample. `schedule`: of the job
+// before the change. `one_sample_error`: why the model refuses such a mini-batch; empty: it does not.
+void require_trainable(const spec::JobSpec& spec, batches::BatchSchedule schedule, const batches::BatchChange& change,
+                       const std::string& one_sample_error);
 
 // Throws Fault::usage unless the job allows changes of its batch.
 void require_changeable(const spec::JobSpec& spec);

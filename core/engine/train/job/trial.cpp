@@ -12,21 +12,6 @@
 namespace estrain::train {
 namespace {
 
-std::optional<std::string> why_refused(const DryRun& trial) {
-  const data::LoadedBatch batch = trial.job.samples().first_batch();
-  const model::MiniBatch tensors = as_tensors(batch, trial.device);
-  const at::NoGradGuard no_graph;
-  operators::begin_random_stream(0, operators::warming_stream, 0);
-  try {
-    trial.job.network().model().loss(tensors.first(1));
-    trial.device.finish();
-  } catch (const Error& error) {
-    if (error.fault() != Fault::spec) throw;
-    return error.message();
-  }
-  return std::nullopt;
-}
-
 Error refused(const TrainingJob& job, const std::string& why) {
   const int64_t samples = job.samples().train().size(), each = job.samples().sampler().samples_per_est();
   const std::string share =
@@ -103,9 +88,24 @@ std::optional<int64_t> shortest_batch(const TrainingJob& job, Step step) {
   return job.timetable().batches().shortest_batch(step, Step(job.timetable().total_steps()));
 }
 
+std::optional<std::string> why_one_sample_is_refused(const DryRun& trial) {
+  const data::LoadedBatch batch = trial.job.samples().first_batch();
+  const model::MiniBatch tensors = as_tensors(batch, trial.device);
+  const at::NoGradGuard no_graph;
+  operators::begin_random_stream(0, operators::warming_stream, 0);
+  try {
+    trial.job.network().model().loss(tensors.first(1));
+    trial.device.finish();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::spec) throw;
+    return error.message();
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> refusal_of_short_batch(const DryRun& trial, Step step) {
   if (shortest_batch(trial.job, step) != 1) return std::nullopt;
-  const std::optional<std::string> why = why_refused(trial);
+  const std::optional<std::string> why = why_one_sample_is_refused(trial);
   return why ? std::optional(refused(trial.job, *why)) : std::nullopt;
 }
 

@@ -51,6 +51,9 @@ void refuse_uncovered(const std::vector<operators::OperatorUse>& uses);
 // Returns the number of samples of an EST in the shortest mini-batch after `step`; nothing if no step is left.
 std::optional<int64_t> shortest_batch(const TrainingJob& job, Step step);
 
+// Runs a forward pass on one sample. Returns why the model in training mode refuses it; nothing: it does not.
+std::optional<std::string> why_one_sample_is_refused(const DryRun& trial);
+
 // Returns an error if a step after `step` has mini-batches of one sample and the model in training mode refuses them:
 // Fault::infeasible, with keys and sizes, and advice how to start again. Runs one forward pass if the job has
 // mini-batches of one sample; the pass changes buffers and random streams.

@@ -43,9 +43,10 @@ struct ResizeRequest {
 // Asks for another batch size or for new learning rates; an absent field changes nothing.
 struct ChangeRequest {
   static constexpr std::string_view name = "change";
-  std::optional<int64_t> batch;     // samples per EST and step
-  std::optional<double> lr_factor;  // of the rates given by the schedule
-  ESTRAIN_FIELDS(batch, lr_factor)
+  std::optional<int64_t> batch;       // samples per EST and step
+  std::optional<double> lr_factor;    // of the rates given by the schedule
+  std::string one_sample_error = "";  // why the model refuses a mini-batch of one sample; empty: it does not
+  ESTRAIN_FIELDS(batch, lr_factor, one_sample_error)
 };
 
 struct OfferRequest {

@@ -144,12 +144,19 @@ void Ending::go_on_changed() {
   const Step step(run_.trained());
   const decisions::ChangeRequest& asked = *parts_.requests.batch_change();
   const batches::BatchChange change = run_directory::changed(run_.spec, step, asked.batch, asked.lr_factor);
-  run_directory::record_batch_change(run_.journal.directory, run_.spec, change);
-  answer_stops({{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}});
+  std::string what_holds = run_directory::in_words(change);
+  try {
+    run_directory::require_trainable(run_.spec, run_.memory.manifest().batches, change, asked.one_sample_error);
+    run_directory::record_batch_change(run_.journal.directory, run_.spec, change);
+    answer_stops({{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}});
+  } catch (const Error& refusal) {
+    if (refusal.fault() != Fault::infeasible) throw;
+    answer_stops(error_answer(refusal));
+    what_holds = "the batch as it was";
+  }
   StartRequest request = request_to_continue(run_, placement::format_devices(devices_in_force(run_.job)));
   request.own_host = run_.options.own_host;
-  const Error words =
-      Error::make(Fault::interrupted, "the job continues from step {} with {}", step, run_directory::in_words(change));
+  const Error words = Error::make(Fault::interrupted, "the job continues from step {} with {}", step, what_holds);
   throw GoBack(words.advise("on record in " + run_.journal.directory.changes()), resume_command(request));
 }
 

@@ -258,10 +258,15 @@ void Launcher::close_files() {
 }
 
 // Puts a change of the batch on record, for the steps after the last one, while no worker is in its loop. Returns the
-// answer for the client. Throws Fault::io.
+// answer for the client: a refusal where the batch could not be trained. Throws Fault::io.
 Json Launcher::change_batch(const decisions::ChangeRequest& asked) {
   const batches::BatchChange change =
       run_directory::changed(run_.spec, Step(run_.trained()), asked.batch, asked.lr_factor);
+  try {
+    run_directory::require_trainable(run_.spec, run_.memory.manifest().batches, change, asked.one_sample_error);
+  } catch (const Error& refusal) {
+    return error_answer(refusal);
+  }
   speeds_.keep_profiles();  // with the batch until now
   run_directory::record_batch_change(run_.journal.directory, run_.spec, change);
   run_.memory->batch_changes().add(change);

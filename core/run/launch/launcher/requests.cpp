@@ -107,12 +107,12 @@ Requests::ToDecide Requests::begin_resize(ClientId client, const decisions::Resi
   return decisions::ChangeAsked{std::move(resize), {}};
 }
 
-// Tells whether the workers at work can go on with another batch. Else a new launch checks the batch: the memory of
-// GPUs, a user's model or Dataset, the groups of a mini-batch. Over several hosts each host has a record of changes.
+// Tells whether the workers at work can take another batch. Else a new launch checks the batch: the memory of GPUs, a
+// user's Dataset, the groups of a mini-batch. Over several hosts each host has a record of changes.
 bool Requests::workers_can_take_change() const {
   const spec::JobSpec& spec = run_.spec;
   return std::ranges::none_of(run_.job.held, &Device::is_gpu) && other_hosts(run_.job.held, own()).empty() &&
-         run_.options.listen.empty() && !spec.model.is_users() && spec.data.format != spec::DataFormat::python &&
+         run_.options.listen.empty() && spec.data.format != spec::DataFormat::python &&
          spec.data.sampler != spec::Sampler::per_class && run_.memory->batch_changes().has_room();
 }
 

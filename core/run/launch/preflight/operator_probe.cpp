@@ -64,6 +64,12 @@ comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& devic
       comm::TryMiniBatch{spec::to_toml(spec), device.text(), measures, foretells, factors}, spec, device);
 }
 
+comm::ProbeReport probe_batch(const spec::JobSpec& spec, const Device& device) {
+  comm::TryMiniBatch request{spec::to_toml(spec), device.text()};
+  request.one_sample = true;
+  return ask_probe<comm::ProbeReport>(request, spec, device);
+}
+
 comm::BlockTimes time_blocks(const spec::JobSpec& spec, const Device& device, double seconds) {
   return ask_probe<comm::BlockTimes>(comm::TimeBlocks{spec::to_toml(spec), device.text(), seconds}, spec, device);
 }

@@ -15,6 +15,9 @@ namespace estrain::launch {
 comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures,
                                   bool foretells = false, bool factors = false);
 
+// Tries a mini-batch of the job's size, and one of a single sample (ProbeReport::one_sample_error).
+comm::ProbeReport probe_batch(const spec::JobSpec& spec, const Device& device);
+
 // Returns the probe's times (comm::TimeBlocks). `seconds`: of training, at least. Throws as probe_operators().
 comm::BlockTimes time_blocks(const spec::JobSpec& spec, const Device& device, double seconds);
 

@@ -20,13 +20,14 @@ namespace estrain::comm {
 
 struct TryMiniBatch {
   static constexpr std::string_view name = "try";
-  std::string spec;        // TOML
-  std::string device;      // "cpu", "cuda:0"
-  bool measures = false;   // also times mini-batches of both kinds of kernels, for about two seconds
-  bool foretells = false;  // also foretells the memory that GPUs need
-  bool factors = false;    // also measures factors of gradients; not for a module in Python, and on the CPU
+  std::string spec;         // TOML
+  std::string device;       // "cpu", "cuda:0"
+  bool measures = false;    // also times mini-batches of both kinds of kernels, for about two seconds
+  bool foretells = false;   // also foretells the memory that GPUs need
+  bool factors = false;     // also measures factors of gradients; not for a module in Python, and on the CPU
+  bool one_sample = false;  // also tries a mini-batch of one sample
 
-  ESTRAIN_FIELDS(spec, device, measures, foretells, factors)
+  ESTRAIN_FIELDS(spec, device, measures, foretells, factors, one_sample)
 };
 
 // An operator used by the job.
@@ -95,6 +96,8 @@ struct ProbeReport {
   MemoryUse memory;                      // of the probe
   ProbedSize size;
   std::optional<ProbedError> short_batch_error;  // a step has mini-batches of one sample, which the model refuses
+  std::string one_sample_error;                  // why the model refuses a mini-batch of one sample; if asked for
+  int64_t samples_per_est = 0;                   // of an epoch
   std::optional<ProbedError> init_error;         // model.init cannot be taken
   std::string init_words;                        // what was taken from model.init
   std::vector<std::string> notes;                // unexpected facts about the computation, for the user
@@ -106,8 +109,8 @@ struct ProbeReport {
                                                  // job.state = "host", in host memory
   std::vector<ProbedFactors> factors;            // of each gradient that has factors; empty: not asked for
 
-  ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, init_words, notes, settings,
-                 has_evaluation, gpu_bytes, gpu_memory, gpu_slot_bytes, factors)
+  ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, one_sample_error, samples_per_est, init_error,
+                 init_words, notes, settings, has_evaluation, gpu_bytes, gpu_memory, gpu_slot_bytes, factors)
 };
 
 struct TimeBlocks {

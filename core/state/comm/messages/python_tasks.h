@@ -47,8 +47,9 @@ struct PythonProbe {
   bool measures = false, foretells = false;
   std::string device;
   std::optional<double> seconds;  // of timing the blocks; nothing: a mini-batch is tried
+  bool one_sample = false;
 
-  ESTRAIN_FIELDS(socket, measures, foretells, device, seconds)
+  ESTRAIN_FIELDS(socket, measures, foretells, device, seconds, one_sample)
 };
 
 // A fork server (core/base/process/fork_server.h): the copies are workers, with the rest in their arguments.

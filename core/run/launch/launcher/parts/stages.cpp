@@ -120,6 +120,7 @@ void Stages::release_unused_slots() const {
 
 Json Stages::report_batch(const decisions::ResizeUnderWay& done, double stood_still) const {
   Json answer = *done.answer;
+  if (!answer.value("ok", false)) return answer;
   answer["stood_still_seconds"] = stood_still;
   run_.journal.note(fmt::format("step {}: {}, stood still {:.3f} s", done.step,
                                 run_directory::in_words(run_directory::in_force(run_.spec, done.step)), stood_still));
