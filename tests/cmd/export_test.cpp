@@ -88,6 +88,34 @@ TEST_CASE("what export writes trains with the bits of the module in Python, from
   CHECK(losses_of(as_program) == losses_of(in_python));
 }
 
+TEST_CASE("a program sums a table by the rows looked up, in the bits of the module in Python, and check foretells it" *
+          doctest::skip(!has_python())) {
+  ExportFiles files;
+  const std::string net =
+      files.net("net.table = torch.nn.Embedding(1 << 15, 16)\n    return net, batch",
+                "x = x + self.table(((x * 1000).long() % (1 << 15))[:, 0])[:, :3]");  // rows with gaps between them
+  const Ended written = exported(net, {"--output", files.folder.path(), "--seed", "21"});
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  const std::string program =
+      "name = \"program\", file = \"" + files.folder / "net.pt2\", eval_file = \"" + files.folder / "net-eval.pt2\"";
+  const std::string in_python = train_on(
+      files.folder, files.job("name = \"python\", file = \"" + net + "\", python = \"" ESTRAIN_PEERS_PYTHON "\""), "1");
+  for (const char* devices : {"1", "2"})
+    CHECK(losses_of(train_on(files.folder, files.job(program), devices)) == losses_of(in_python));
+
+  const auto size_of = [&](const std::string& more) {
+    const std::string spec = files.folder.write("checked.toml", read_file(files.job(program)) + more);
+    const Ended checked = estrain({"check", spec, "--json"});
+    INFO(checked.shown());
+    return parse_json(checked.text, "check --json").at("size");
+  };
+  CHECK(size_of("").at("table_bytes") == (1 << 15) * 16 * 4);
+  CHECK(size_of("").at("row_bytes").get<int64_t>() > 0);
+  CHECK(size_of("").at("row_bytes").get<int64_t>() <= 8 * (16 + 1) * 4);
+  CHECK(size_of("elastic = { batch = \"adaptive\" }\n").at("table_bytes") == 0);
+}
+
 TEST_CASE("export keeps files that are there, and tells what it wrote as JSON" * doctest::skip(!has_python())) {
   ExportFiles files;
   const std::string net = files.net("return net, batch"), out = files.folder.write("out.pt2", "mine");

@@ -18,6 +18,7 @@
 #include "core/engine/operators/deterministic.h"
 #include "core/engine/operators/portable.h"
 #include "core/engine/operators/random_stream.h"
+#include "core/engine/train/carrier/gradient_squares.h"
 #include "core/engine/train/evaluation/evaluation.h"
 #include "core/engine/train/initial_state.h"
 #include "core/engine/train/job/batch_tensors.h"
@@ -149,13 +150,16 @@ comm::ProbedSize size_of(const TrainingJob& job) {
 }
 
 // Has mini-batches sum the gradients of tables by rows, as a worker of one host does on the CPU, and measures the rows.
+// Where gradients are measured or audited, workers compute whole gradients.
 class RowsOfProbe {
  public:
   explicit RowsOfProbe(const DryRun& trial) : trial_(trial), tables_(trial.job.network().parameters()) {}
 
   DryRun by_rows() {
     DryRun trial = trial_;
-    if (!trial.device.torch_device().is_cpu() || trial.job.spec().model.is_python()) return trial;
+    const spec::JobSpec& spec = trial.job.spec();
+    const bool are_whole = GradientSquares::are_wanted(spec) || spec.audit.every > 0 || spec.model.is_python();
+    if (are_whole || !trial.device.torch_device().is_cpu()) return trial;
     trial.cut = [this](const torch::Tensor& loss) {
       return std::make_shared<FactorWatch::Cuts>(tables_.begin_pass(
           loss, [this](size_t parameter, const GradientFactors& gradient) { take(parameter, gradient); }));
