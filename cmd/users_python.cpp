@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstring>
 
 #include "cmd/worker_library.h"
@@ -144,9 +145,12 @@ Json ask_python(const UsersPython& python, const char* code, const std::string& 
   options.inherited = {answer.get(), command.kept[0].get(), command.kept[1].get()};
   const ChildEnd end = ChildProcess::start(options).wait();
   Json told = Json::parse(read_memory_file(answer.get()), nullptr, false);
-  if (told.is_discarded())
+  if (told.is_discarded()) {
+    const bool was_killed = end.signaled && end.code == SIGKILL;
     throw Error::make(Fault::peer, "{}: {} ended with {} before it was done", named, python.program, end.text())
-        .advise("its last lines of output, if any, say why");
+        .advise(was_killed ? "SIGKILL is what a machine does that is out of memory: free memory"
+                           : "its last lines of output, if any, say why");
+  }
   return told;
 }
 
@@ -155,7 +159,9 @@ Json ask_users_python(const spec::ModelSection& model, const std::string& named,
   require_python(python);
   question.update(job_of(model, python));
   question["named"] = named;
-  question["faults"] = {{"spec", static_cast<int>(Fault::spec)}, {"infeasible", static_cast<int>(Fault::infeasible)}};
+  question["faults"] = {{"spec", static_cast<int>(Fault::spec)},
+                        {"infeasible", static_cast<int>(Fault::infeasible)},
+                        {"peer", static_cast<int>(Fault::peer)}};
   Json told = ask_python(python, export_code, named, std::move(question));
   if (!told.contains("refusal")) return told;
   comm::Failed failed;

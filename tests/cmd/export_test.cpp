@@ -116,6 +116,32 @@ TEST_CASE("a program sums a table by the rows looked up, in the bits of the modu
   CHECK(size_of("elastic = { batch = \"adaptive\" }\n").at("table_bytes") == 0);
 }
 
+TEST_CASE("an export that the machine ends is told by name, and leaves no file" * doctest::skip(!has_python())) {
+  ExportFiles files;
+  std::string returned = "return net, batch", before;
+  Words words;
+  SUBCASE("killed") {
+    returned = "import os; os.kill(os.getpid(), 9)";
+    words = {"ended with SIGKILL", "free memory"};
+  }
+  SUBCASE("without room for the file") {
+    returned = "net.table = torch.nn.Embedding(1 << 17, 16)\n    return net, batch";
+    before = "ulimit -f 4096";  // KiB
+    words = {"the file cannot be written: File too large", "--output"};
+  }
+  SUBCASE("without memory") {
+    returned = "raise MemoryError('no room')";
+    words = {"there is not enough memory: MemoryError: no room", "free memory"};
+  }
+  const std::string net = files.net(returned, returned.starts_with("net") ? "x = x + self.table(y)[:, :3]" : "pass");
+  const Ended ended =
+      Command(with({"export", net, "--output", files.folder.path()}, kPython), {.before = before}).wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  for (const std::string& word : words) CHECK(ended.says(word));
+  for (const auto& file : fs::directory_iterator(files.folder.path())) CHECK(file.path().extension() == ".py");
+}
+
 TEST_CASE("export keeps files that are there, and tells what it wrote as JSON" * doctest::skip(!has_python())) {
   ExportFiles files;
   const std::string net = files.net("return net, batch"), out = files.folder.write("out.pt2", "mine");

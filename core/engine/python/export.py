@@ -9,6 +9,9 @@ model.name = "python".
 
 import contextlib
 import copy
+import ctypes
+import errno
+import hashlib
 import inspect
 import io
 import json
@@ -175,7 +178,8 @@ def save(module, args, kwargs, path, trains, precision, ragged):
         marks["estrain.logged"] = json.dumps(logged_by(module, args, kwargs))
     if not works_at_other(module, args, kwargs, program, precision, ragged):
         marks["estrain.precision"] = precision
-    torch.export.save(program, path, extra_files=marks)
+    with open(path, "wb") as file:
+        torch.export.save(program, file, extra_files=marks)
 
 
 def logged_by(module, args, kwargs):
@@ -325,10 +329,22 @@ def translated(module, args, kwargs):
     except NotExportable:
         raise
     except Exception as error:
+        if lack_of(error):
+            raise
         own = own_failure(module, args, kwargs)
         if own is not None:
             raise NotExportable(f"its forward fails, {first_line(own)}", "correct it", place_of(own), False) from own
         raise NotExportable(first_line(error), advice_for(error), place_of(error)) from error
+
+
+def lack_of(error):
+    """What the machine lacked, and what to do, where that is why it was raised."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"the file cannot be written: {error.strerror}", "free room there, or name another file: --output"
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+        return f"there is not enough memory: {first_line(error)}", \
+            "free memory: an export takes about four times the bytes of the parameters"
+    return None
 
 
 def own_failure(module, args, kwargs):
@@ -410,6 +426,7 @@ def compare(module, path, batch, state, trains, ragged):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         again = torch.export.load(path).module()
+    share_parameters(again, module)
     samples = len(tensors_of(*batch)[0])
     for count, shorter in {(samples, False), (max(2, samples - 1), bool(ragged))}:
         def cut(value):
@@ -418,13 +435,35 @@ def compare(module, path, batch, state, trains, ragged):
             return (value[:count, :-1] if shorter and id(value) in ragged else value[:count]).clone()
         part = tree_map(cut, batch)
         run = training_step if trains else evaluation_step
-        ours, theirs = run(module, part, state), run(again, part, state)
-        different = [name for name in ours | theirs if not same(ours.get(name), theirs.get(name))]
+        ours, theirs = (digests(run(each, part, state), each) for each in (module, again))
+        different = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
         if different:
             raise NotExportable(f"the exported program computes otherwise than the module with {count} samples: "
                                 f"{', '.join(different[:5])}{' and more' if len(different) > 5 else ''} differ",
                                 way_out(module))
         refuse_written_order(module, state)
+
+
+def share_parameters(again, module):
+    """Lets the program that was read back take the memory of the module's parameters, where the values are the same."""
+    own = dict(module.named_parameters(remove_duplicate=False))
+    for name, parameter in again.named_parameters(remove_duplicate=False):
+        if name in own and parameter.stride() == own[name].stride() and same(parameter.detach(), own[name].detach()):
+            parameter.data = own[name].data
+
+
+def digests(result, module):
+    """Of the tensors of a step, which then take no memory."""
+    found = {name: digest(result.pop(name)) for name in list(result)}
+    for parameter in module.parameters():
+        parameter.grad = None
+    return found
+
+
+def digest(tensor):
+    values = tensor.detach().contiguous()
+    content = (ctypes.c_ubyte * values.nbytes).from_address(values.data_ptr()) if values.nbytes else b""
+    return str(values.dtype), tuple(values.shape), hashlib.blake2b(content).digest()
 
 
 def refuse_written_order(module, state):
@@ -614,6 +653,9 @@ def answer(task):
     except Refused as refusal:
         give_up(f"{named}: {refusal}", "change the code", fault=faults["spec"])
     except Exception as error:
+        lack = lack_of(error)
+        if lack:
+            give_up(f"{named}: {lack[0]}", lack[1], fault=faults["peer"])
         line, trace = described(error)
         give_up(f"the code of {named} raised {line}\n{trace}", "correct the code; the traceback shows the line",
                 fault=faults["spec"], cause="user_code")
