@@ -266,7 +266,7 @@ def starve_newcomer(run, fault, random):
     if has_died():
         return None
     recorded = process_fault(run, worker.pid)
-    run.until(has_died, 2, 0.002)
+    run.until(has_died, 0.3, 0.002)
     return shot_of(run, fault, phase, worker.pid, recorded, ["cpu_out_of_memory", "resource_limit"])
 
 
