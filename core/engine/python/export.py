@@ -71,9 +71,9 @@ def export_plain(module, batch, path, evaluation, precision, ragged):
             module.train(trains)
             target = path if trains else evaluation_path(path)
             temporary = target.with_name(target.name + ".tmp.pt2")
+            written.append((temporary, target))
             with translated(module, args, kwargs), under(precision):
                 save(module, args, kwargs, temporary, trains, precision, ragged)
-            written.append((temporary, target))
             module.load_state_dict(state)
             with under(precision):
                 compare(module, temporary, (args, kwargs), state, trains, ragged)
@@ -338,13 +338,15 @@ def translated(module, args, kwargs):
 
 
 def lack_of(error):
-    """What the machine lacked, and what to do, where that is why it was raised."""
+    """What the machine lacked, and what to do, where that is why it was raised, or why the error before it was."""
+    if error is None:
+        return None
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"the file cannot be written: {error.strerror}", "free room there, or name another file: --output"
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
         return f"there is not enough memory: {first_line(error)}", \
             "free memory: an export takes about four times the bytes of the parameters"
-    return None
+    return lack_of(error.__context__)
 
 
 def own_failure(module, args, kwargs):
