@@ -508,6 +508,7 @@ def fire(run, fault, random):
         return None
     shot = KINDS[fault.kind][1](run, fault, random)
     answer = run.ask_for_status() if run.code() is None else None
-    if shot and answer and answer.get("state") not in STATES:
+    has_ended = answer and "the launcher has ended" in answer.get("error", "")  # since code() was asked
+    if shot and answer and not has_ended and answer.get("state") not in STATES:
         shot.problems.append(f"what is this state? {answer}")
     return shot
