@@ -99,36 +99,54 @@ std::string rack_of(const State& state, const std::string& group) {
   return rack == state.racks.end() ? "host " + host_in(group) : "rack " + rack->second;
 }
 
-// Returns the number of devices in the largest rooms, so many at most.
-int64_t devices_in(std::vector<Room> rooms, size_t most_rooms) {
-  std::ranges::sort(rooms, std::greater<>(), &Room::devices);
-  if (rooms.size() > most_rooms) rooms.erase(rooms.begin() + static_cast<std::ptrdiff_t>(most_rooms), rooms.end());
-  int64_t all = 0;
-  for (const Room& room : rooms) all += room.devices;
-  return all;
-}
+// The devices of several rooms, the largest room first.
+class LargestRooms {
+ public:
+  void add(const std::vector<Room>& rooms) {
+    for (const Room& room : rooms) devices_.push_back(room.devices);
+    std::ranges::sort(devices_, std::greater<>());
+    sums_.assign(1, 0);
+    for (const int64_t devices : devices_) sums_.push_back(sums_.back() + devices);
+  }
+  size_t count() const { return devices_.size(); }
+  // Returns the devices in the largest rooms, so many at most.
+  int64_t in(size_t rooms) const { return sums_[std::min(rooms, count())]; }
+  // The same of these rooms and others together.
+  int64_t in(size_t rooms, const LargestRooms& others) const {
+    int64_t most = 0;
+    for (size_t theirs = 0; theirs <= std::min(rooms, others.count()); ++theirs)
+      most = std::max(most, in(rooms - theirs) + others.in(theirs));
+    return most;
+  }
+
+ private:
+  std::vector<int64_t> devices_, sums_ = {0};  // sums_[i]: of the first i
+};
 
 // Leaves out the rooms of racks without which `count` devices need no more hosts. Takes the racks of `chosen` first,
 // and further racks as take_room() takes rooms.
 void keep_few_racks(const State& state, const Target& chosen, int64_t count, std::vector<Room>& rooms) {
-  if (state.racks.empty() || devices_in(rooms, rooms.size()) < count) return;
+  if (state.racks.empty()) return;
+  LargestRooms all;
+  all.add(rooms);
+  if (all.in(rooms.size()) < count) return;
   size_t hosts = 1;
-  while (devices_in(rooms, hosts) < count) ++hosts;
-  std::map<std::string, std::vector<Room>> racks;
-  for (const Room& room : rooms) racks[rack_of(state, room.group)].push_back(room);
-  std::vector<Room> near;
+  while (all.in(hosts) < count) ++hosts;
+  std::map<std::string, std::vector<Room>> in_racks;
+  for (const Room& room : rooms) in_racks[rack_of(state, room.group)].push_back(room);
+  std::map<std::string, LargestRooms> racks;
+  for (const auto& [rack, inside] : in_racks) racks[rack].add(inside);
+  LargestRooms near;
   const auto take_rack = [&](const std::string& rack) {
-    if (const auto at = racks.extract(rack)) std::ranges::move(at.mapped(), std::back_inserter(near));
+    if (racks.erase(rack) > 0) near.add(in_racks.at(rack));
   };
   for (const auto& [group, devices] : chosen) take_rack(rack_of(state, group));
-  if (hosts == 1 && devices_in(near, 1) < count) return;
-  while (devices_in(near, hosts) < count) {
+  if (hosts == 1 && near.in(1) < count) return;
+  while (near.in(hosts) < count) {
     std::vector<Room> further;  // a rack each: all room there if the rack is enough, else the room on so many hosts
     for (const auto& [rack, inside] : racks) {
-      std::vector<Room> together = near;
-      together.insert(together.end(), inside.begin(), inside.end());
-      const int64_t most = devices_in(together, hosts);
-      further.push_back({rack, most < count ? most : devices_in(together, together.size())});
+      const int64_t most = near.in(hosts, inside);
+      further.push_back({rack, most < count ? most : near.in(near.count()) + inside.in(inside.count())});
     }
     take_rack(take_room(further, count).group);
   }
